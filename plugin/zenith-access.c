@@ -34,6 +34,8 @@ visit (GtkWidget *widget, GtkCallback f, gpointer data)
   if (GTK_IS_EXPANDER (widget) &&
       ! g_list_find (children, gtk_expander_get_label_widget (GTK_EXPANDER (widget))))
     children = g_list_prepend (children, gtk_expander_get_label_widget (GTK_EXPANDER (widget)));
+  if (GTK_IS_TABLE (widget)) /* the last one is the first there */
+    children = g_list_reverse (children);
   for (GList *l = children; l; l = l->next)
     visit (l->data, f, data);
   g_list_free (children);
@@ -87,12 +89,14 @@ zn_access_name (GtkWidget *widget, const gchar *name)
     atk_object_set_name (gtk_widget_get_accessible (widget), name);
 }
 
+/* A button's key would press it. */
 static void
 find_control (GtkWidget *widget, gpointer found)
 {
   GtkWidget **first = found;
 
-  if (! *first && is_control (widget))
+  if (! *first && is_control (widget) &&
+      (! GTK_IS_BUTTON (widget) || GTK_IS_TOGGLE_BUTTON (widget)))
     *first = widget;
 }
 
@@ -105,7 +109,7 @@ zn_access_label (GtkWidget *label, GtkWidget *widget)
   visit (widget, find_control, &first);
   if (first)
     gtk_label_set_mnemonic_widget (GTK_LABEL (label), first);
-  g_object_set_data (G_OBJECT (label), ROW_KEY, label);
+  g_object_set_data (G_OBJECT (label), ROW_KEY, widget);
 }
 
 /*  keys  */
@@ -132,40 +136,115 @@ note_key (GtkWidget *widget, gpointer used)
     g_hash_table_insert (used, GUINT_TO_POINTER (key_of (widget)), widget);
 }
 
-static void
-give_key (GtkWidget *widget, gpointer used)
+static gboolean
+has_letter (const gchar *text)
 {
-  const gchar *text, *at;
+  for (; *text; text++)
+    if (g_ascii_isalnum (*text))
+      return TRUE;
+
+  return FALSE;
+}
+
+static void
+mark (GtkWidget *label, const gchar *text, gint at, const gchar *rest)
+{
+  gchar *marked = g_strdup_printf ("%.*s_%s", at, text, rest);
+
+  gtk_label_set_text_with_mnemonic (GTK_LABEL (label), marked);
+  g_free (marked);
+}
+
+/* Underlines a letter of the label; one that it has not, as in Chinese, goes behind it. */
+static void
+show_key (GtkWidget *label, gchar key)
+{
+  const gchar *text = gtk_label_get_text (GTK_LABEL (label));
+  gint         at   = 0;
+
+  while (text[at] && g_ascii_tolower (text[at]) != key)
+    at++;
+  if (text[at])
+    {
+      mark (label, text, at, text + at);
+    }
+  else
+    {
+      gchar *more   = g_strdup_printf ("%s(", text);
+      gchar  rest[] = { g_ascii_toupper (key), ')', 0 };
+
+      mark (label, more, at + 1, rest);
+      g_free (more);
+    }
+}
+
+typedef struct
+{
+  GHashTable *used;  /* label by key                    */
+  GHashTable *rows;  /* those that are to get a key     */
+  GHashTable *tried; /* keys, while one is looked for   */
+} Letters;
+
+/* Gives the row one of the letters that is free or can be made so: its label gets another one. */
+static gboolean
+take_letter (Letters *letters, GtkWidget *row, const gchar *from)
+{
+  for (const gchar *at = from; *at; at++)
+    {
+      const gpointer key = GUINT_TO_POINTER (g_ascii_tolower (*at));
+      GtkWidget     *has = g_hash_table_lookup (letters->used, key);
+
+      if (! g_ascii_isalnum (*at) || ! g_hash_table_add (letters->tried, key))
+        continue;
+      if (! has || (g_hash_table_contains (letters->rows, has) &&
+                    take_letter (letters, has, g_hash_table_lookup (letters->rows, has))))
+        {
+          g_hash_table_insert (letters->used, key, row);
+          return TRUE;
+        }
+    }
+
+  return FALSE;
+}
+
+static void
+give_key (GtkWidget *widget, gpointer data)
+{
+  Letters     *letters = data;
+  const gchar *from;
+  gboolean     other;
 
   if (! is_row (widget) || key_of (widget))
     return;
 
-  text = gtk_label_get_text (GTK_LABEL (widget));
-  for (at = text; *at; at = g_utf8_next_char (at))
-    {
-      const gunichar letter = g_unichar_tolower (g_utf8_get_char (at));
-
-      if (g_ascii_isalnum (letter & 0x7f) && letter < 0x80 &&
-          ! g_hash_table_contains (used, GUINT_TO_POINTER (letter)))
-        {
-          gchar *marked = g_strdup_printf ("%.*s_%s", (gint) (at - text), text, at);
-
-          g_hash_table_insert (used, GUINT_TO_POINTER (letter), widget);
-          gtk_label_set_text_with_mnemonic (GTK_LABEL (widget), marked);
-          g_free (marked);
-          return;
-        }
-    }
+  from  = gtk_label_get_text (GTK_LABEL (widget));
+  other = ! has_letter (from);
+  if (other)
+    from = gtk_widget_get_name (g_object_get_data (G_OBJECT (widget), ROW_KEY));
+  g_hash_table_insert (letters->rows, widget, g_strdup (from));
+  g_hash_table_remove_all (letters->tried);
+  if (! take_letter (letters, widget, from) && other)
+    take_letter (letters, widget, "abcdefghijklmnopqrstuvwxyz0123456789");
 }
 
 void
 zn_access_give_keys (GtkWidget *window)
 {
-  GHashTable *used = g_hash_table_new (NULL, NULL);
+  Letters        letters = { g_hash_table_new (NULL, NULL),
+                             g_hash_table_new_full (NULL, NULL, NULL, g_free),
+                             g_hash_table_new (NULL, NULL) };
+  GHashTableIter at;
+  gpointer       key, label;
 
-  visit (window, note_key, used);
-  visit (window, give_key, used);
-  g_hash_table_unref (used);
+  visit (window, note_key, letters.used);
+  visit (window, give_key, &letters);
+  g_hash_table_iter_init (&at, letters.used);
+  while (g_hash_table_iter_next (&at, &key, &label))
+    if (g_hash_table_contains (letters.rows, label))
+      show_key (label, (gchar) GPOINTER_TO_UINT (key));
+  g_hash_table_unref (letters.used);
+  g_hash_table_unref (letters.rows);
+  g_hash_table_unref (letters.tried);
 }
 
 /*  sizes  */
@@ -328,13 +407,68 @@ check_widget (GtkWidget *widget, gpointer data)
     }
 }
 
+/*  which key leads where  */
+
+/* What a control has, as text. */
+static gchar *
+value_of (GtkWidget *widget)
+{
+  if (GTK_IS_RANGE (widget))
+    return g_strdup_printf ("%.4g", gtk_range_get_value (GTK_RANGE (widget)));
+  if (GTK_IS_COMBO_BOX (widget))
+    return g_strdup_printf ("%d", gtk_combo_box_get_active (GTK_COMBO_BOX (widget)));
+  if (GTK_IS_TOGGLE_BUTTON (widget))
+    return g_strdup (gtk_toggle_button_get_active (GTK_TOGGLE_BUTTON (widget)) ? "1" : "0");
+
+  return g_strdup (GTK_IS_ENTRY (widget) ? gtk_entry_get_text (GTK_ENTRY (widget)) : "");
+}
+
+typedef struct
+{
+  GtkWidget *focus;
+  GString   *text;
+} Keys;
+
+/* A line for each row: "*" if it has the focus, its key, its name, its value. */
+static void
+list_key (GtkWidget *widget, gpointer data)
+{
+  Keys      *keys = data;
+  GtkWidget *to   = is_row (widget) ? gtk_label_get_mnemonic_widget (GTK_LABEL (widget)) : NULL;
+  gchar     *value;
+  gchar      key[7] = "";
+
+  if (! to || ! key_of (widget) || ! gtk_widget_get_mapped (to) || is_folded (to) ||
+      ! gtk_widget_is_sensitive (to))
+    return;
+  value = value_of (to);
+  g_unichar_to_utf8 (key_of (widget), key);
+  g_string_append_printf (
+      keys->text, "%s\t%s\t%s\t%s\n",
+      keys->focus && (keys->focus == to || gtk_widget_is_ancestor (keys->focus, to)) ? "*" : "-",
+      key, gtk_label_get_text (GTK_LABEL (widget)), value);
+  g_free (value);
+}
+
+/* TITLE.WHAT in the folder $ZENITH_LAYOUT. */
+static void
+tell (GtkWindow *window, const gchar *what, const GString *text)
+{
+  gchar *name = g_strconcat (gtk_window_get_title (window), ".", what, NULL);
+  gchar *file = g_build_filename (g_getenv ("ZENITH_LAYOUT"), name, NULL);
+
+  if (gtk_widget_get_mapped (GTK_WIDGET (window)))
+    g_file_set_contents (file, text->str, -1, NULL);
+  g_free (file);
+  g_free (name);
+}
+
 /* After a resize that is under way; the next look corrects this one. */
 static gboolean
 on_watch (gpointer window)
 {
   Faults         faults = { window, g_hash_table_new (NULL, NULL), g_string_new (NULL) };
-  gchar         *name   = g_strconcat (gtk_window_get_title (window), ".layout", NULL);
-  gchar         *file   = g_build_filename (g_getenv ("ZENITH_LAYOUT"), name, NULL);
+  Keys           keys   = { gtk_window_get_focus (window), g_string_new (NULL) };
   GtkRequisition room   = zn_access_room (window);
   GtkAllocation  has;
 
@@ -345,12 +479,12 @@ on_watch (gpointer window)
                             has.height, room.width, room.height);
   if (! faults.text->len)
     g_string_append (faults.text, "ok\n");
-  if (gtk_widget_get_mapped (window))
-    g_file_set_contents (file, faults.text->str, -1, NULL);
+  visit (window, list_key, &keys);
+  tell (window, "layout", faults.text);
+  tell (window, "keys", keys.text);
+  g_string_free (keys.text, TRUE);
   g_string_free (faults.text, TRUE);
   g_hash_table_unref (faults.keys);
-  g_free (file);
-  g_free (name);
 
   return G_SOURCE_CONTINUE;
 }

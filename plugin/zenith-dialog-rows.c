@@ -403,6 +403,7 @@ zn_dialog_property_rows (Dialog *d, GtkWidget *box, GtkWidget *table, guint line
       const gboolean    slides = zn_settings_is_slider (d->settings, index);
       const guint       place  = zn_dialog_folds (d, index) ? 2 : ! slides;
       Row              *row    = &d->row[d->n_rows];
+      GtkWidget        *widget;
 
       if (place != i / n_props || zn_dialog_hides (d, index))
         continue;
@@ -410,9 +411,11 @@ zn_dialog_property_rows (Dialog *d, GtkWidget *box, GtkWidget *table, guint line
       row->dialog = d;
       row->index  = index;
       row->unit   = slides || ! strcmp (p->spec->name, "amount") ? 100.0 : 1.0;
+      widget      = row_new (row, (ZnProperty *) p);
+      gtk_widget_set_name (widget, p->spec->name);
       zn_dialog_attach (place == 2 ? fold_table (&fold, box) : table,
-                        place == 2 ? folded++ : line++, g_param_spec_get_nick (p->spec),
-                        row_new (row, (ZnProperty *) p), g_param_spec_get_blurb (p->spec));
+                        place == 2 ? folded++ : line++, g_param_spec_get_nick (p->spec), widget,
+                        g_param_spec_get_blurb (p->spec));
       if (! strcmp (p->spec->name, "sigma"))
         {
           d->level = gtk_label_new ("");

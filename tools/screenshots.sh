@@ -11,7 +11,8 @@
 #   tools/screenshots.sh one FILE.png PROCEDURE PICTURE.png [KEY...]
 #                                        one dialog on a picture, with keys as tests/plugin/screenshot.sh has them
 #
-# Needs what `./run test` installs, for ja and zh_CN also a font (fonts-droid-fallback), and its build (or that of ZENITH_BUILD).  Pictures come from docs/samples/; PNG files of 256 colours.
+# Needs what `./run test` installs, for ja and zh_CN also a font (fonts-droid-fallback or fonts-noto-cjk), and its build (or that
+# of ZENITH_BUILD).  Pictures come from docs/samples/; PNG files of 256 colours.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 export ZENITH_BUILD=${ZENITH_BUILD:-$root/build} LC_ALL=${LC_ALL:-C.UTF-8} LOCPATH=${LOCPATH:-$root/.cache/locale}
@@ -47,7 +48,9 @@ locale_of() {
 # dialogs FOLDER LANGUAGE: all of them.
 dialogs() {
   local status=0 file
-  LC_ALL=$(locale_of "$2") ZENITH_WORK=$tmp/work "$root/tests/plugin/layout.sh" "$1" || status=1
+  LC_ALL=$(locale_of "$2") ZENITH_WORK=$tmp/work "$root/tests/plugin/layout.sh" "$1" >"$tmp/log" || status=1
+  cat "$tmp/log"
+  ! grep -q '^skip letters' "$tmp/log" || status=1
   for file in "$1"/*.png; do small "$file" "$file.small" && mv "$file.small" "$file"; done
   return $status
 }

@@ -100,6 +100,8 @@ fi
 
 use_look 15   # large letters
 if open_dialog escape plug-in-zenith-denoise Denoise; then
+  check keys-lead keys_lead "$title"
+  check arrows-move arrows_move "$title" "$(ours Strength)"
   import -window root "$work/out/escape-dialog.png"
   press Escape
   check escape-same same in/big.png out/escape.png

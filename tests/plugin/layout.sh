@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # layout.sh [FOLDER] - every dialog, one after the other in one GIMP, in the language of LC_ALL: is something
-# cut off or beyond the screen, has a control no name for screen readers, do two have the same key?
+# cut off or beyond the screen, has a control no name for screen readers, do two have the same key, does each key
+# lead to its row?
 # With FOLDER a picture of each is left there: denoise.png, ... (tools/screenshots.sh calls it so).
 #
 # Needs:  GIMP (2.10 or 3), xvfb, openbox, xdotool, imagemagick, pkg-config; environment as lib.sh says, and
@@ -39,6 +40,7 @@ apply-preset Apply Preset
 latent-preview Latent Preview
 latent-encode Latent Encode
 latent-decode Latent Decode
+wan-video Wan Video
 diffae-reconstruct Reconstruct a Face
 diffae-teach Teach an Attribute'
 dialogs=${ZENITH_DIALOGS:-$(echo "$all" | sed 's/ .*//')}
@@ -52,6 +54,10 @@ use_look "${ZENITH_FONT:-15}" "${ZENITH_THEME:-}"
 image "$source_dir/docs/samples/chelsea.png" -seed 3 -attenuate 0.5 +noise Gaussian $plain "PNG24:in/noisy.png" &&
 image "$source_dir/docs/samples/astronaut.png" $plain "PNG24:in/portrait.png" ||
   { not_ok pictures "ImageMagick cannot make the pictures"; finish; }
+language=$(locale_language | tr _ - | tr 'A-Z' 'a-z')
+if [ "$language" != c ] && command -v fc-list >/dev/null && [ -z "$(fc-list ":lang=$language" family)" ]; then
+  skip letters "no font has the letters of $language, boxes are measured (Debian: fonts-droid-fallback or fonts-noto-cjk)"
+fi
 screen=${ZENITH_SCREEN:-1024x768}
 start_display || { skip layout "no display could be started"; finish; }
 
@@ -87,11 +93,16 @@ for name in $dialogs; do
   steady "$window" "out/$name.png"
   wait_for 5 fine "$title"
   check "$name" fine "$title"
+  check "$name-keys" keys_lead "$title"
   if [ "$name" = diffae-manipulate ]; then
+    rows=$(grep -c . "layout/$title.keys")
+    unfolded () { [ "$(grep -c . "layout/$title.keys")" -gt "$rows" ]; }
     xdotool windowfocus "$window" key "$(alt _Advanced)"
-    sleep 2
+    wait_for 20 unfolded
+    check "$name-unfolds" unfolded
     wait_for 5 fine "$title"
     check "$name-unfolded" fine "$title"
+    check "$name-unfolded-keys" keys_lead "$title"
     import -window root "out/$name-unfolded.png"
   fi
   [ -z "$shots" ] || cp "out/$name.png" "$shots/$name.png"

@@ -226,6 +226,34 @@ doc_block () {
 # alt LABEL: its key in the language of this run.
 alt () { echo "alt+$(ours "$1" | sed 's/.*_\(.\).*/\1/' | tr 'A-Z' 'a-z')"; }
 
+# Keys of a dialog's rows, as layout/TITLE.keys has them (zenith-access.h).
+row_key ()   { LC_ALL=C awk -F '\t' -v name="$2" '$3 == name { print $2 }' "layout/$1.keys"; }
+row_value () { LC_ALL=C awk -F '\t' -v key="$2" '$2 == key { print $4 }' "layout/$1.keys"; }
+has_focus () { LC_ALL=C awk -F '\t' -v key="$2" '$2 == key && $1 == "*" { found = 1 } END { exit !found }' "layout/$1.keys"; }
+is_value ()  { [ "$(row_value "$1" "$2")" = "$3" ]; }
+is_other ()  { ! is_value "$1" "$2" "$3"; }
+
+# keys_lead TITLE: each row's key gives it the focus.
+keys_lead () {
+  wait_for 20 test -s "layout/$1.keys" || { echo "no row has a key"; return 1; }
+  for key in $(cut -f2 "layout/$1.keys"); do
+    xdotool key "alt+$key"
+    wait_for 20 has_focus "$1" "$key" || { echo "alt+$key: $(grep "^\*" "layout/$1.keys" || echo nothing) has the focus"; return 1; }
+  done
+}
+
+# arrows_move TITLE NAME: the row's slider goes up, and back again.
+arrows_move () {
+  key=$(row_key "$1" "$2") value=$(row_value "$1" "$key")
+  [ -n "$value" ] || { echo "no row $2: $(cut -f3 "layout/$1.keys" | tr '\n' ';')"; return 1; }
+  xdotool key "alt+$key"
+  wait_for 20 has_focus "$1" "$key" || { echo "alt+$key does not lead to $2"; return 1; }
+  xdotool key Left
+  wait_for 20 is_other "$1" "$key" "$value" || { echo "$2 stays at $value"; return 1; }
+  xdotool key Right
+  wait_for 20 is_value "$1" "$key" "$value" || { echo "$2 is $(row_value "$1" "$key"), not $value again"; return 1; }
+}
+
 # A display of our own, for dialogs, with a window manager: both are waited for.
 start_display () {
   Xvfb -displayfd 3 -screen 0 "${screen:-1280x900}x24" -nolisten tcp 3>"$work/display" >/dev/null 2>&1 &
