@@ -30,6 +30,7 @@ wanted (void)
       _ ("GIMP does not find Zenith's operations yet.  Shall it, so that filters stay editable?"));
   gint answer;
 
+  gtk_window_set_title (GTK_WINDOW (question), "Zenith");
   gtk_message_dialog_format_secondary_text (
       GTK_MESSAGE_DIALOG (question),
       _ ("This makes the link %s, which GIMP ignores once Zenith is uninstalled.  "

@@ -321,6 +321,47 @@ if open_dialog failure plug-in-zenith-denoise Denoise; then
   check failure-same same in/big.png out/failure.png
 fi
 
+# Where GEGL does not look, as in the sandbox of a Flatpak, the operations are still used, and a question comes first: is GIMP
+# to find them, too?  Once; what it makes is a link that GIMP passes over when they are gone.
+if [ "$gimp" = 3 ]; then
+  link=$XDG_DATA_HOME/gegl-0.4/plug-ins/zenith-ops.so gegl_path=$GEGL_PATH
+  mkdir elsewhere && cp "$ops/zenith-ops.so" elsewhere
+  export ZENITH_OPS="$work/elsewhere"
+  unset GEGL_PATH
+  # answer KEY: of the question that comes before the dialog NAME
+  answer () {
+    rm -f "$XDG_DATA_HOME/zenith/generate.ini"
+    interactive_scm plug-in-zenith-denoise in/big.png "$work/out/unused.png" >question.scm
+    start_gimp question.log "(load \"$work/question.scm\")"
+    title=$(ours Denoise)
+    if wait_for 150 visible Zenith; then
+      import -window root "$work/out/question.png"
+      xdotool windowfocus "$(visible Zenith | tail -1)" key "$1"
+      wait_for 30 gone Zenith && wait_for 60 visible "$title" || echo "no dialog after $1"
+    else
+      echo "no question: $(tail -3 question.log | tr '\n' ' ')"
+    fi
+    kill "$gimp_process" 2>/dev/null
+    wait "$gimp_process" 2>/dev/null
+  }
+  check question-not-now test -z "$(answer "$(alt '_Not Now')")"
+  check question-no-link test ! -e "$link"
+  check question-link test -z "$(answer "$(alt '_Make the Link')")"
+  check question-link-is-there test "$(readlink "$link")" = "$work/elsewhere/zenith-ops.so"
+  there='(script-fu-use-v3) (gimp-message (if (defined? (quote plug-in-zenith-denoise)) "denoise there" "denoise absent"))'
+  export ZENITH_OPS="$work/nowhere"
+  gimp_run linked.log "$there"
+  check question-gimp-finds-them grep -q 'denoise there' linked.log
+  rm elsewhere/zenith-ops.so
+  rm -f "$GIMP3_DIRECTORY/pluginrc"
+  gimp_run unlinked.log "$there"
+  check question-undone grep -q 'denoise absent' unlinked.log
+  check question-undone-quietly test "$(grep -c 'zenith-ops' unlinked.log)" = 0
+  rm -rf "$link" elsewhere
+  unset ZENITH_OPS
+  export GEGL_PATH="$gegl_path"
+fi
+
 # In the whole GIMP: one undo step takes back one call.
 ZENITH_MODELS=$models
 if command -v "${console%console*}${console#*console-}" >/dev/null; then
