@@ -99,3 +99,8 @@ long zn_cpu_quota(const char *root, const char *groups)
     /* In a container the group's name may be that outside, of which there is no folder. */
     return smaller(least, smaller(limit_of(root, true), limit_of(v1, false)));
 }
+
+int zn_quota_threads(int cpus, long quota)
+{
+    return quota && (quota + 999) / 1000 < cpus ? (int)((quota + 999) / 1000) : cpus;
+}

@@ -227,13 +227,9 @@ static int allowed_cpus(void)
     return n > 0 ? (int)n : 1;
 }
 
-/* A quota of a CPU and a half is one thread: of two, the waiting one would use up what the other needs. */
 int zn_cpu_count(void)
 {
-    const long quota = zn_cpu_quota("/sys/fs/cgroup", "/proc/self/cgroup"), whole = quota < 1000 ? 1 : quota / 1000;
-    const int n = allowed_cpus();
-
-    return quota && whole < n ? (int)whole : n;
+    return zn_quota_threads(allowed_cpus(), zn_cpu_quota("/sys/fs/cgroup", "/proc/self/cgroup"));
 }
 
 double zn_now_ms(void)

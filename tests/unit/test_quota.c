@@ -55,6 +55,19 @@ static void first_version(void)
     CHECK(zn_cpu_quota(root, groups) == 2500, "%ld", zn_cpu_quota(root, groups));
 }
 
+static void threads(void)
+{
+    static const struct {
+        long quota;
+        int cpus, want;
+    } of[] = { { 0, 2, 2 },    { 1, 2, 1 },    { 500, 2, 1 },  { 1000, 2, 1 }, { 1001, 2, 2 },
+               { 1500, 2, 2 }, { 5000, 2, 2 }, { 2500, 8, 3 }, { 500, 1, 1 } };
+
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        CHECK(zn_quota_threads(of[i].cpus, of[i].quota) == of[i].want, "%ld of %d CPUs: %d threads", of[i].quota,
+              of[i].cpus, zn_quota_threads(of[i].cpus, of[i].quota));
+}
+
 static void nonsense(void)
 {
     static const char *const lines[] = { "", "\n", ":", "::", "0::", "4:cpu", "4:cpu:", "cpu:cpu:cpu", "0::\n/\n" };
@@ -83,6 +96,7 @@ int main(void)
     snprintf(groups, sizeof groups, "%s/self", root);
     RUN(second_version);
     RUN(first_version);
+    RUN(threads);
     RUN(nonsense);
     snprintf(command, sizeof command, "rm -r '%s'", root);
     return system(command) ? 1 : test_end();
