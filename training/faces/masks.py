@@ -57,6 +57,27 @@ def posterior(x, prior, core, outside):
     return torch.maximum(prior, core)
 
 
+def eyes(device):
+    """Logits of the ellipses around the eyes that are face in the engine (face_move.c), [SIDE*SIDE]."""
+    t = (torch.arange(SIDE, device=device) + 0.5) / SIDE
+    each = [(1 - (((t[None, :] - x) / 0.133) ** 2 + ((t[:, None] - 0.28) / 0.1) ** 2).sqrt()) / 0.06 for x in (0.32, 0.68)]
+    return torch.stack(each).amax(0).clamp(max=3).flatten()
+
+
+def closed(logits):
+    """Logits [N,SIDE*SIDE] with the eyes, and without holes, as in the engine: at least the largest value on the best way to the edge."""
+    v = torch.maximum(logits, eyes(logits.device)).view(-1, SIDE, SIDE)
+    filled = torch.full_like(v, float("inf"))
+    filled[:, 0], filled[:, -1], filled[:, :, 0], filled[:, :, -1] = v[:, 0], v[:, -1], v[:, :, 0], v[:, :, -1]
+    while True:
+        f = filled[:, 1:-1, 1:-1]
+        least = torch.stack([filled[:, :-2, 1:-1], filled[:, 2:, 1:-1], filled[:, 1:-1, :-2], filled[:, 1:-1, 2:]]).amin(0)
+        new = torch.minimum(f, torch.maximum(least, v[:, 1:-1, 1:-1]))
+        if torch.equal(new, f):
+            return filled.flatten(1)
+        filled[:, 1:-1, 1:-1] = new
+
+
 def at_size(logits, size=128):
     """Masks [N,size,size] of logits [N,SIDE*SIDE]."""
     return torch.sigmoid(F.interpolate(logits.view(-1, 1, SIDE, SIDE), (size, size), mode="bilinear", align_corners=False))[:, 0]

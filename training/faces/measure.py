@@ -1,8 +1,11 @@
 """Measure learned edits (moves.py) on held-out faces, as the engine makes and blends them.
 
-    python measure.py --net zenith-face.safetensors --data DIR --table faces128.csv --moves DIR --out DIR [--inside FILE] [--dlib FOLDER] [--old ATTRIBUTES]
+    python measure.py --net zenith-face.safetensors --data DIR --table faces128.csv --moves DIR --out DIR [--shipped ATTRIBUTES] [--inside FILE] [--dlib FOLDER] [--old ATTRIBUTES]
+    python measure.py --packed OUT/edits.bin --tar FACES128.tar [--dlib FOLDER]
 
---moves: the folder of moves.safetensors and judge.safetensors; --inside: masks of the held-out faces (inside.npy, inside.json) that were made by
+--moves: the folder of moves.safetensors and judge.safetensors; --shipped: an attribute file that is measured as it is, instead of the moves: the folder then
+needs judge.safetensors alone, and if it has none, a judge is trained on the training faces that are there, but for some to validate it;
+--packed: the identity of edits that another machine made, without dlib; --inside: masks of the held-out faces (inside.npy, inside.json) that were made by
 landmarks of another program, for the change outside of a face; --dlib: the folder of its two networks, for identity; --old: linear directions to compare with.
 Strengths are chosen on validation faces, which are training faces that moves.py did not use; then each direction edits up to 200 held-out faces that the
 judge sees on the other side. Sheets show private people: never publish them.
@@ -23,6 +26,7 @@ from safetensors.torch import load_file, save_file
 import data
 import diffusion
 import edits
+import eval as measures
 import identity as identities
 import judge as judges
 import masks
@@ -85,6 +89,30 @@ class Identity:
 
 # ---- edits
 
+# ---- what is measured
+
+def shipped(path):
+    """The tensors of moves.safetensors as an attribute file has them; its strengths, which are 1, and guidance."""
+    t = {k: v.float() for k, v in load_file(path).items()}
+    flat = lambda v: v.flatten(0, 1)
+    out = {n: flat(t[f"move.{n}"]) for n in ("shift", "inner", "bias", "outer")}
+    out.update({n: t[n] for n in ("mask.weight", "mask.bias", "mean", "std")})
+    out["regions"] = t["mask.region"].flatten(1).repeat_interleave(2, 0)
+    return out, {c: f"1 {float(t['guide'][c // 2])}" for c in range(len(learned.COMBOS))}
+
+
+def train_judge(path, faces, seconds):
+    """Validation faces, and a judge in this file that was trained on the others."""
+    rows = faces.train[:int(faces.count)]
+    val = rows[:min(learned.VALIDATION, len(rows) // 10)]
+    if not path.exists():
+        net, steps = judges.train(learned.view(faces, rows[len(val):]), seconds, batch=256 if faces.device == "cuda" else 8)
+        judges.save(net, path)
+    net = judges.load(path, faces.device)
+    seen = torch.cat([net(faces.get(r).contiguous(memory_format=torch.channels_last)).float() for r in val.split(256)])
+    return val, {n: [round(v, 3) for v in measures.quality(seen[:, i], faces, val, n).values()] for i, n in enumerate(data.NAMES)}
+
+
 class Engine:
     def __init__(self, net, faces, codes, ts):
         self.net, self.faces, self.codes, self.ts = net, faces, codes, ts
@@ -119,13 +147,46 @@ def groups_of(faces, rows):
     return out
 
 
+def read_packed(path):
+    """Names of edits and files, and JPEGs."""
+    raw = Path(path).read_bytes()
+    end = raw.index(b"\n")
+    at = end + 1
+    for key, name, size in json.loads(raw[:end]):
+        yield key, name, raw[at:at + size]
+        at += size
+
+
+def packed(a):
+    """Prints how many of the faces of a packed file are the same person."""
+    import tarfile
+    edited = list(read_packed(a.packed))
+    blobs, names = {}, {name for _, name, _ in edited}
+    with tarfile.open(a.tar) as t:
+        blobs = {Path(m.name).name: t.extractfile(m).read() for m in t if Path(m.name).name in names}
+    open_ = lambda blob: data.picture(blob).transpose(1, 2, 0) / np.float32(127.5) - 1
+    kept, out = {}, {}
+    with ProcessPoolExecutor(a.processes, initializer=start_dlib, initargs=(a.dlib,)) as pool:
+        names = sorted(blobs)
+        boxes = list(pool.map(find, [open_(blobs[n]) for n in names], chunksize=4))
+        kept = dict(zip(names, zip(boxes, pool.map(describe, [(open_(blobs[n]), b) for n, b in zip(names, boxes)], chunksize=4))))
+        for (key, name, _), d in zip(edited, pool.map(describe, [(open_(b), kept[n][0]) for _, n, b in edited], chunksize=4)):
+            out.setdefault(key, []).append(float(np.linalg.norm(d - kept[name][1])))
+    for key, d in out.items():
+        print(f"{key:14s} {len(d)} faces, the same {np.mean(np.array(d) < LIMIT):.3f}, median {np.median(d):.2f}, largest {max(d):.2f}")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--net", required=True)
-    p.add_argument("--data", required=True)
-    p.add_argument("--table", required=True)
-    p.add_argument("--moves", required=True)
-    p.add_argument("--out", required=True)
+    p.add_argument("--net")
+    p.add_argument("--data")
+    p.add_argument("--table")
+    p.add_argument("--moves")
+    p.add_argument("--out")
+    p.add_argument("--shipped")
+    p.add_argument("--judge-seconds", type=float, default=45)
+    p.add_argument("--packed")
+    p.add_argument("--tar")
     p.add_argument("--inside")
     p.add_argument("--dlib")
     p.add_argument("--old")
@@ -134,6 +195,8 @@ def main():
     p.add_argument("--strengths", default=",".join(map(str, STRENGTHS)))
     p.add_argument("--guides", default="2")
     a = p.parse_args()
+    if a.packed:
+        return packed(a)
     out = Path(a.out)
     out.mkdir(parents=True, exist_ok=True)
     identity = Identity(a.dlib, a.processes)
@@ -147,13 +210,18 @@ def main():
 
     net = learned.load_net(a.net, device)
     faces = data.Faces(a.data, a.table, device)
-    t = {k: v.to(device) for k, v in load_file(Path(a.moves) / "moves.safetensors").items()}
+    t, strength = shipped(a.shipped) if a.shipped else (load_file(Path(a.moves) / "moves.safetensors"), {})
+    t = {k: v.to(device) for k, v in t.items()}
     model = learned.Moves(t["shift"])
     for n in ("shift", "inner", "bias", "outer"):
         getattr(model, n).data = t[n].float()
     codes = learned.Codes(net, faces, (t["mean"], t["std"]))
     blends = {"regions": learned.Blend(t["mask.weight"], t["mask.bias"], t["regions"]), "face": learned.Blend(t["mask.weight"], t["mask.bias"], None)}
-    val = t["validation"]
+    if a.shipped:
+        val, quality = train_judge(Path(a.moves) / "judge.safetensors", faces, a.judge_seconds)
+        note("judge", quality)
+    else:
+        val = t["validation"]
     test = faces.of("test")
     test = test[torch.tensor(random.Random(0).sample(range(len(test)), len(test)), device=device)]
     judge = learned.Reader(judges.load(Path(a.moves) / "judge.safetensors", device), faces, val)
@@ -191,8 +259,8 @@ def main():
 
     # ---- strengths, on validation faces
     names = {v: k for k, v in KEY.items()}
-    strength, lines = {}, []
-    for c, (name, sign) in enumerate(learned.COMBOS):
+    lines = []
+    for c, (name, sign) in enumerate(learned.COMBOS if not strength else []):
         column = data.NAMES.index(name)
         rows, was = pool("val", column, sign)
         if not len(rows):

@@ -127,7 +127,7 @@ class Blend:
 
     def face(self, z0, z1):
         f = lambda z: F.linear(z, self.weight, self.bias)
-        return masks.at_size(torch.maximum(f(z0), f(z1)))
+        return masks.at_size(masks.closed(torch.maximum(f(z0), f(z1))))
 
     def mask(self, face, which):
         if self.regions is None:
