@@ -76,25 +76,39 @@ static bool paste_reconstruction(zn_array *out, const zn_face_work *k, const flo
 {
     const zn_face_data *f = k->pasted;
 
-    return zn_field_paste(out, zn_field_new(k->side, drawn, f->low, f->low, -1), k, &f->patch);
+    return zn_field_paste(out, zn_field_new(k->side, drawn, f->low, f->low, -1), k->side, k, &f->patch);
+}
+
+/* The same of a drawn face that was enlarged. */
+static zn_status put_large(zn_face_work *k, const zn_face_data *f, const float *to)
+{
+    const int side = k->side * k->scale;
+
+    memset(k->out->data, 0, zn_array_len(k->out) * sizeof *k->out->data);
+    return zn_field_paste(k->out, zn_field_new(side, to, to, to, -1), side, k, &f->patch) ? ZN_OK
+                                                                                          : zn_face_no_memory(k);
 }
 
 static zn_status reconstruct(zn_face_work *k)
 {
     zn_face_data f = { 0 };
+    float *large = NULL;
     zn_status s = zn_face_read(&f, k, &inputs_of(k)->in->source, NULL);
 
     if (!s) {
         k->paste = paste_reconstruction;
         k->pasted = &f;
         zn_face_look_made(&f, k);
-        k->total = zn_face_encode_cost(&f) + zn_face_make_cost(&f, k);
+        k->total = zn_face_encode_cost(&f) + zn_face_make_cost(&f, k) + zn_face_enlarge_cost(k, 1);
         s = zn_face_encode(&f, k);
     }
     if (!s)
         s = zn_face_make(&f, k, true);
+    if (!s && !k->quick)
+        s = zn_face_enlarge(&large, f.made, zn_face_whole(k), false, k);
     if (!s)
-        s = put(k, f.made);
+        s = large ? put_large(k, &f, large) : put(k, f.made);
+    free(large);
     zn_face_clear(&f);
     return s;
 }
@@ -123,7 +137,27 @@ static bool paste_edit(zn_array *out, const zn_face_work *k, const float *drawn)
         return false;
     }
     zn_field_cut_fine(field, k->side, (float)(1 - k->plan->how.detail));
-    return zn_field_paste(out, field, k, &f->patch);
+    return zn_field_paste(out, field, k->side, k, &f->patch);
+}
+
+/* What a large face is pasted with. */
+static zn_status enlarge_edit(edit *e, const float *drawn, zn_face_work *k)
+{
+    const float *from = e->face.made ? e->face.made : e->face.low;
+    float *calm = new_floats(k->len);
+    zn_face_large *l = &e->large;
+    zn_status s = calm ? ZN_OK : zn_face_no_memory(k);
+
+    l->part = zn_face_mask_bounds(&e->mask, k->side);
+    if (!s) {
+        zn_face_calm(calm, drawn, from, e->mask.change, k->side);
+        s = zn_face_enlarge(&l->to, calm, l->part, false, k);
+    }
+    if (!s)
+        s = zn_face_enlarge(&l->from, from, l->part, true, k);
+    l->side = l->to ? k->side * k->scale : 0;
+    free(calm);
+    return s;
 }
 
 static zn_status read_attributes(edit *e, const zn_face_work *k)
@@ -218,11 +252,11 @@ static zn_status manipulate(zn_face_work *k)
             zn_face_look_made(&e.face, k);
         k->total = k->quick ? 3
                             : zn_face_encode_cost(&e.face) + (k->path ? 0 : zn_face_make_cost(&e.face, k)) +
-                2 * k->steps + zn_face_enlarge_cost(k);
+                2 * k->steps + zn_face_enlarge_cost(k, 2);
         s = (k->quick ? draw_edit_quick : draw_edit)(drawn, &e, k);
     }
     if (!s && !k->quick)
-        s = zn_face_enlarge(&e.large, drawn, e.face.made ? e.face.made : e.face.low, k);
+        s = enlarge_edit(&e, drawn, k);
     if (!s)
         s = put(k, drawn);
     free(drawn);
@@ -238,6 +272,7 @@ static zn_status manipulate(zn_face_work *k)
 
 typedef struct pair {
     zn_face_data face[2];
+    float *large[2]; /* what the model saw, enlarged, if they are large */
     double position;
 } pair;
 
@@ -282,17 +317,53 @@ static zn_status draw_between(float *dst, int n, zn_face_work *k, const zn_face_
     return s;
 }
 
+/* out, which is 0, gets a face between two; of this side are the face and what was seen of both. */
+static bool paste_pair(zn_array *out, const zn_face_work *k, int side, const float *face, const float *first,
+                       const float *second)
+{
+    const pair *p = k->pasted;
+    const float t = (float)p->position;
+
+    return zn_field_paste(out, zn_field_new(side, face, first, first, -t), side, k, &p->face[0].patch) &&
+        zn_field_paste(out, zn_field_new(side, second, second, second, t), side, k, &p->face[1].patch);
+}
+
+static bool level(float *dst, const zn_face_work *k, const float *drawn)
+{
+    const pair *p = k->pasted;
+
+    return zn_face_level_contrast(dst, drawn, p->face[0].low, p->face[1].low, k->side, p->position);
+}
+
 static bool paste_between(zn_array *out, const zn_face_work *k, const float *drawn)
 {
     const pair *p = k->pasted;
-    const zn_face_data *f = p->face;
-    float *level = new_floats(k->len);
-    const bool ok = level && zn_face_level_contrast(level, drawn, f[0].low, f[1].low, k->side, p->position) &&
-        zn_field_paste(out, zn_field_new(k->side, level, f[0].low, f[0].low, (float)-p->position), k, &f[0].patch) &&
-        zn_field_paste(out, zn_field_new(k->side, f[1].low, f[1].low, f[1].low, (float)p->position), k, &f[1].patch);
+    float *face = new_floats(k->len);
+    const bool ok = face && level(face, k, drawn) && paste_pair(out, k, k->side, face, p->face[0].low, p->face[1].low);
 
-    free(level);
+    free(face);
     return ok;
+}
+
+/* The result: large faces are enlarged. */
+static zn_status put_between(zn_array *out, zn_face_work *k, pair *p, const float *drawn)
+{
+    float *face = new_floats(k->len), *to = NULL;
+    zn_status s = face && level(face, k, drawn) ? ZN_OK : zn_face_no_memory(k);
+
+    memset(out->data, 0, zn_array_len(out) * sizeof *out->data);
+    if (!s && !k->quick)
+        s = zn_face_enlarge(&to, face, zn_face_whole(k), false, k);
+    for (int i = 0; !s && to && i < 2; i++)
+        if (!p->large[i])
+            s = zn_face_enlarge(&p->large[i], p->face[i].low, zn_face_whole(k), true, k);
+    if (!s &&
+        !(to ? paste_pair(out, k, k->side * k->scale, to, p->large[0], p->large[1])
+             : paste_pair(out, k, k->side, face, p->face[0].low, p->face[1].low)))
+        s = zn_face_no_memory(k);
+    free(to);
+    free(face);
+    return s;
 }
 
 /* The changes of all pictures of a strip, BATCH at a time; the first is the input. */
@@ -315,8 +386,7 @@ static zn_status draw_strip(zn_face_work *k, pair *p, int n)
             zn_array one = { k->out->data + (size_t)(from + j) * len, h, k->out->w, 3 };
 
             p->position = position[j];
-            if (!paste_between(&one, k, drawn + (size_t)j * k->len))
-                s = zn_face_no_memory(k);
+            s = put_between(&one, k, p, drawn + (size_t)j * k->len);
         }
     }
     for (int i = n; !s && (size_t)i * len < zn_array_len(k->out); i++) /* back to the first */
@@ -362,14 +432,17 @@ static zn_status interpolate(zn_face_work *k)
         s = zn_face_read(&p.face[1], k, &in->second->source, second);
     k->paste = strip ? NULL : paste_between;
     k->pasted = &p;
-    k->total = zn_face_encode_cost(&p.face[0]) + zn_face_encode_cost(&p.face[1]) + (strip ? strip - 1 : 1) * k->steps;
+    k->total = zn_face_encode_cost(&p.face[0]) + zn_face_encode_cost(&p.face[1]) +
+        (strip ? strip - 1 : 1) * (k->steps + zn_face_enlarge_cost(k, 1)) + zn_face_enlarge_cost(k, 2);
     for (int i = 0; !s && i < 2; i++)
         s = zn_face_encode(&p.face[i], k);
     if (!s && strip)
         s = draw_strip(k, &p, strip);
     else if (!s && !(s = draw_between(drawn, 1, k, p.face, &p.position)))
-        s = put(k, drawn);
+        s = put_between(k->out, k, &p, drawn);
     free(drawn);
+    free(p.large[0]);
+    free(p.large[1]);
     zn_face_clear(&p.face[0]);
     zn_face_clear(&p.face[1]);
     return s;

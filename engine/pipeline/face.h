@@ -119,16 +119,20 @@ int zn_face_make_cost(const zn_face_data *f, const zn_face_work *k);
 /* A code from noise [code]. */
 zn_status zn_face_new_codes(float *cond, const float *noise, int n, uint32_t seed, zn_face_work *k);
 
-#define ZN_FACE_ENLARGER "upscale-small" /* its weights, and with -x2 to -x4 its networks */
+#define ZN_FACE_ENLARGER "upscale-crisp" /* its weights, and with -x2 to -x4 its networks */
 
 typedef struct zn_face_large { /* a drawn face and what it is compared with, enlarged */
     int side;                  /* 0: they are not */
     float *to, *from;          /* [side][side][3] */
+    zn_rect part;              /* of it; elsewhere both are 0 */
 } zn_face_large;
 
-/* Both, if there is an enlarger; from, [side][side][3] as drawn is, is kept.  To be cleared also after a failure. */
-zn_status zn_face_enlarge(zn_face_large *large, const float *drawn, const float *from, zn_face_work *k);
-int zn_face_enlarge_cost(const zn_face_work *k);
+/* src [side][side][3], enlarged inside of a part of it, 0 elsewhere, to be freed; kept: it is wanted again.  *dst is NULL, and stays
+ * that without an enlarger. */
+zn_status zn_face_enlarge(float **dst, const float *src, zn_rect part, bool kept, zn_face_work *k);
+zn_rect zn_face_whole(const zn_face_work *k);
+/* Evaluations that n of them take. */
+int zn_face_enlarge_cost(const zn_face_work *k, int n);
 void zn_face_large_clear(zn_face_large *large);
 
 /* ---- back to the picture (face_blend.c, face_texture.c, face_contrast.c) --------------------------------------------------------------- */
@@ -136,11 +140,15 @@ void zn_face_large_clear(zn_face_large *large);
 enum { ZN_FACE_FIELDS = 8 };
 
 /* What is done to the picture, at the model's size: value 0..2 is added, value 3..5 is what the model saw, value 6 is the gain of the
- * structure that it did not see. */
+ * structure that it did not see, value 7 is not 0 where it is not known what the model saw. */
 typedef float zn_face_field[ZN_FACE_FIELDS];
 
 /* The field at a place of the frame, 0..1: bicubic; beyond its edges it goes on (face_frame.c). */
 void zn_sample_field(zn_face_field dst, const zn_face_field *field, int side, double u, double v);
+
+/* As drawn, but where much of it is new without what is a pixel wide: the network draws noise there, which an enlarger would take for
+ * shapes; and, below the eyes, with less green and blue, which it draws into teeth.  dst, drawn, from: [side][side][3]; change: of a mask, or NULL. */
+void zn_face_calm(float *dst, const float *drawn, const float *from, const float *change, int side);
 
 /* to - from is added; the fine structure is multiplied by 1 + gain.  [side][side], freed with free(); NULL: out of memory. */
 zn_face_field *zn_field_new(int side, const float *to, const float *from, const float *low, float gain);
@@ -159,8 +167,8 @@ float zn_map_between(const float *map, int cells, int side, int px, int py);
 bool zn_field_mask(zn_face_field *field, int side, const zn_face_mask *mask);
 /* The gain is 0 where nothing is added and -cut where much is: the mean, over 5 x 5 values, of the largest channel. */
 void zn_field_cut_fine(zn_face_field *field, int side, float cut);
-/* out, which lies where the patch does, gets the change.  The field is freed; NULL: false. */
-bool zn_field_paste(zn_array *out, zn_face_field *field, const zn_face_work *k, const zn_patch *patch);
+/* out, which lies where the patch does, gets the change.  field [side][side] is freed; NULL: false. */
+bool zn_field_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch);
 
 /* The same for a large face; small: its field at the model's size, not masked yet, which is freed, too.  Where the change takes
  * structure away that the model saw, the finer one of the picture goes with it, as much as how.detail lets it, and texture of the face
@@ -223,6 +231,8 @@ bool zn_attribute_move(float *cond, const float *code, const zn_attribute *attri
 bool zn_face_mask_make(zn_face_mask *m, int side, const zn_attribute *attribute, int n_attributes, const float *code,
                        const float *cond, int n);
 void zn_face_mask_clear(zn_face_mask *m);
+/* Where there is a change, with some pixels around it; all of side x side without a mask. */
+zn_rect zn_face_mask_bounds(const zn_face_mask *m, int side);
 
 /* ---- describe and find (face_plan.c) ------------------------------------------------------------------------------------ */
 

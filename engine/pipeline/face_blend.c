@@ -95,10 +95,10 @@ static void paste_all(const paste *p, const zn_face_work *k)
     zn_session_loop(k->workers.session, k->workers.choice, paste_rows, &own, zn_ceil_div(p->patch->rect.h, BLOCK));
 }
 
-bool zn_field_paste(zn_array *out, zn_face_field *field, const zn_face_work *k, const zn_patch *patch)
+bool zn_field_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch)
 {
     if (field)
-        paste_all(&(paste){ out, (const zn_face_field *)field, k->side, &k->square, patch, NULL }, k);
+        paste_all(&(paste){ out, (const zn_face_field *)field, side, &k->square, patch, NULL }, k);
     free(field);
     return field != NULL;
 }
@@ -293,6 +293,8 @@ static bool cut_gone(zn_face_field *field, int side, float cut)
 static zn_face_field *enlarged(const zn_face_large *l, const zn_face_field *small, int side, const tint *t,
                                const float *change)
 {
+    const int scale = l->side / side;
+    const zn_rect p = l->part;
     zn_face_field *field = zn_field_new(l->side, l->to, l->from, l->from, 0);
 
     for (int i = 0; field && i < l->side * l->side; i++) {
@@ -303,6 +305,7 @@ static zn_face_field *enlarged(const zn_face_large *l, const zn_face_field *smal
             suppress(field[i], t, zn_map_between(change, side, l->side, x, y));
         zn_sample_field(f, small, side, (x + 0.5) / l->side, (y + 0.5) / l->side);
         field[i][6] = fminf(fmaxf(f[6], -1), 0);
+        field[i][7] = x / scale < p.x || x / scale >= p.x + p.w || y / scale < p.y || y / scale >= p.y + p.h;
     }
     return field;
 }

@@ -70,7 +70,7 @@ zn_status zn_face_begin(zn_face_work *k)
     k->len = (size_t)k->side * (size_t)k->side * 3;
     if (k->plan->how.task != ZN_FACE_SAMPLE)
         s = zn_square_get(&k->square, &k->plan->frame, k->plan->in_w, k->plan->in_h, k->err);
-    if (!s && k->plan->how.task == ZN_FACE_MANIPULATE)
+    if (!s && k->plan->how.task != ZN_FACE_SAMPLE && k->plan->how.task != ZN_FACE_ENCODE)
         open_enlarger(k);
     return s;
 }
@@ -414,11 +414,11 @@ zn_status zn_face_make(zn_face_data *f, zn_face_work *k, bool shows)
 
 /* ---- large faces --------------------------------------------------------------------------------------------- */
 
-enum { ENLARGE_COST = 1 }; /* about so many evaluations */
+enum { ENLARGE_COST = 2 }; /* about so many evaluations */
 
-int zn_face_enlarge_cost(const zn_face_work *k)
+int zn_face_enlarge_cost(const zn_face_work *k, int n)
 {
-    return k->enlarger ? 2 * ENLARGE_COST : 0;
+    return k->enlarger ? n * ENLARGE_COST : 0;
 }
 
 void zn_face_large_clear(zn_face_large *l)
@@ -428,21 +428,31 @@ void zn_face_large_clear(zn_face_large *l)
     *l = (zn_face_large){ 0 };
 }
 
-static zn_status enlarge(float *dst, const float *src, zn_face_work *k)
+zn_rect zn_face_whole(const zn_face_work *k)
 {
-    zn_array in = { malloc(k->len * sizeof *in.data), k->side, k->side, 3 };
-    zn_array out = { dst, k->side * k->scale, k->side * k->scale, 3 };
-    zn_status s = in.data ? ZN_OK : zn_face_no_memory(k);
+    return (zn_rect){ 0, 0, k->side, k->side };
+}
 
-    for (size_t i = 0; !s && i < k->len; i++)
-        in.data[i] = zn_clean(src[i]);
+/* dst [side * scale][side * scale][3], 0 outside of the part. */
+static zn_status enlarge_part(float *dst, const float *src, zn_rect part, zn_face_work *k)
+{
+    const size_t wide = (size_t)part.w * 3, len = wide * (size_t)part.h, scale = (size_t)k->scale;
+    float *memory = malloc(len * (1 + scale * scale) * sizeof *memory);
+    zn_array in = { memory, part.h, part.w, 3 }, out = { memory + len, part.h * k->scale, part.w * k->scale, 3 };
+    zn_status s = memory ? ZN_OK : zn_face_no_memory(k);
+
+    for (size_t i = 0; !s && i < len; i++)
+        in.data[i] = zn_clean(src[((size_t)part.y + i / wide) * (size_t)k->side * 3 + (size_t)part.x * 3 + i % wide]);
     if (!s)
         s = run_net(k, k->enlarger, &out, &in, 1, NULL, 0, false, ENLARGE_COST, &k->result->ms.draw);
-    free(in.data);
+    for (size_t y = 0; !s && y < (size_t)out.h; y++)
+        memcpy(dst + (((size_t)part.y * scale + y) * (size_t)k->side + (size_t)part.x) * scale * 3,
+               out.data + y * wide * scale, wide * scale * sizeof *dst);
+    free(memory);
     return s;
 }
 
-zn_status zn_face_enlarge(zn_face_large *l, const float *drawn, const float *from, zn_face_work *k)
+zn_status zn_face_enlarge(float **dst, const float *src, zn_rect part, bool kept, zn_face_work *k)
 {
     const size_t len = k->len * (size_t)k->scale * (size_t)k->scale;
     zn_key key = { 0, 0 };
@@ -452,15 +462,13 @@ zn_status zn_face_enlarge(zn_face_large *l, const float *drawn, const float *fro
         return ZN_OK;
     zn_key_add_text(&key, "face: enlarged");
     zn_key_add_text(&key, zn_use_name(k->enlarger));
-    zn_key_add(&key, from, k->len * sizeof *from);
-    l->to = malloc(len * sizeof *l->to);
-    s = l->to ? enlarge(l->to, drawn, k) : zn_face_no_memory(k);
-    if (!s && !(l->from = get_kept(k, key, len))) {
-        l->from = malloc(len * sizeof *l->from);
-        s = l->from ? enlarge(l->from, from, k) : zn_face_no_memory(k);
-        if (!s)
-            put_kept(k, key, l->from, len);
-    }
-    l->side = k->side * k->scale;
+    zn_key_add(&key, &part, sizeof part);
+    zn_key_add(&key, src, k->len * sizeof *src);
+    if (kept && (*dst = get_kept(k, key, len)))
+        return ZN_OK;
+    *dst = calloc(len, sizeof **dst);
+    s = *dst ? enlarge_part(*dst, src, part, k) : zn_face_no_memory(k);
+    if (!s && kept)
+        put_kept(k, key, *dst, len);
     return s;
 }

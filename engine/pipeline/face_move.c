@@ -5,12 +5,17 @@
  *                                           └── mask: logits of cells ── side x side values of 0..1 */
 #include "face.h"
 
+#include "../core/ints.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Ellipses around the eyes of a frame: centres, half axes, and how fast they end, of its side; and the logit inside. */
 static const double eye_x[] = { 0.32, 0.68 }, eye_y = 0.28, eye_w = 0.133, eye_h = 0.1, eye_edge = 0.06, eye_logit = 3;
+
+enum { AROUND = 10 /* pixels of the model around a change */ };
+static const float visible = 1.0f / 256; /* part of a change */
 
 static float dot(const float *a, const float *b, int n)
 {
@@ -109,6 +114,25 @@ void zn_face_mask_clear(zn_face_mask *m)
     free(m->face);
     free(m->change);
     *m = (zn_face_mask){ NULL, NULL };
+}
+
+zn_rect zn_face_mask_bounds(const zn_face_mask *m, int side)
+{
+    int x0 = side, y0 = side, x1 = 0, y1 = 0;
+
+    for (int i = 0; i < side * side; i++)
+        if (!m->change || m->change[i] > visible) {
+            const int x = i % side, y = i / side;
+
+            x0 = zn_imin(x0, x);
+            y0 = zn_imin(y0, y);
+            x1 = zn_imax(x1, x + 1);
+            y1 = zn_imax(y1, y + 1);
+        }
+    x0 = zn_imax(x0 - AROUND, 0);
+    y0 = zn_imax(y0 - AROUND, 0);
+    return (zn_rect){ x0, y0, zn_imax(zn_imin(x1 + AROUND, side) - x0, 1),
+                      zn_imax(zn_imin(y1 + AROUND, side) - y0, 1) };
 }
 
 bool zn_face_mask_make(zn_face_mask *m, int side, const zn_attribute *a, int n_attributes, const float *code,

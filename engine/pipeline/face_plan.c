@@ -161,11 +161,10 @@ static zn_key key_of(const zn_face_plan *p)
     zn_key_add_text(&key, p->choice.engine);
     zn_key_add_text(&key, p->choice.precision);
     zn_key_add_file(&key, p->weights);
-    if (how->task == ZN_FACE_MANIPULATE) {
+    if (how->task == ZN_FACE_MANIPULATE)
         zn_attributes_key(&key);
-        if (!zn_weights_find(enlarger, sizeof enlarger, ZN_FACE_ENLARGER, NULL))
-            zn_key_add_file(&key, enlarger);
-    }
+    if (!zn_weights_find(enlarger, sizeof enlarger, ZN_FACE_ENLARGER, NULL))
+        zn_key_add_file(&key, enlarger);
     for (const zn_face_change *c = how->change; c->attribute; c++) {
         zn_key_add_text(&key, c->attribute);
         zn_key_add(&key, &c->amount, sizeof c->amount);

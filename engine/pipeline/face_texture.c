@@ -79,7 +79,7 @@ static bool is_usual(const search *s, int x, int y)
         return false;
     i = (int)(u * s->side);
     j = (int)(v * s->side);
-    return -s->field[j * s->side + i][6] < stays &&
+    return -s->field[j * s->side + i][6] < stays && s->field[j * s->side + i][7] == 0 &&
         (!s->face || zn_map_between(s->face, s->face_side, s->side, i, j) > is_face);
 }
 

@@ -47,7 +47,7 @@ static float *change(const float *to, double detail, int n_threads)
                        .scale = SCALE,
                        .workers = { session, &choice },
                        .square = { W / 2., W / 2., W, 1, 0 } };
-    const zn_face_large large = { LARGE, (float *)to, from };
+    const zn_face_large large = { LARGE, (float *)to, from, { 0, 0, SIDE, SIDE } };
     const zn_patch patch = { { 0, 0, W, W }, picture };
     zn_array out = { calloc(W * W * 3, sizeof *out.data), W, W, 3 };
     float drawn[SIDE * SIDE * 3];
@@ -151,6 +151,32 @@ static void test_texture(void)
     free(field);
 }
 
+/* A green speck in what is new goes; what is not new stays to the bit, specks too; the part around a change. */
+static void test_calm(void)
+{
+    static float drawn[SIDE * SIDE * 3], was[SIDE * SIDE * 3], calm[SIDE * SIDE * 3], mask[SIDE * SIDE];
+    const int speck = (24 * SIDE + 8) * 3, other = (24 * SIDE + 26) * 3;
+    zn_rect part;
+
+    for (int i = 0; i < SIDE * SIDE * 3; i++) {
+        was[i] = 0.3f;
+        drawn[i] = i / 3 % SIDE < SIDE / 2 ? (i % 3 == 1 ? 0.8f : 0.7f) : 0.3f;
+        mask[i / 3] = i / 3 % SIDE < SIDE / 2;
+    }
+    drawn[speck + 1] = 0.1f;
+    drawn[other] = 0.35f;
+    zn_face_calm(calm, drawn, was, mask, SIDE);
+    CHECK(fabsf(calm[speck + 1] - 0.75f) < 0.01f && fabsf(calm[speck] - 0.75f) < 0.01f, "%g, %g, %g",
+          (double)calm[speck], (double)calm[speck + 1], (double)calm[speck + 2]);
+    CHECK(!memcmp(calm + other, drawn + other, 3 * sizeof *calm), "%g", (double)calm[other]);
+    for (int i = 0; i < SIDE * SIDE; i++)
+        mask[i] = i == 20 * SIDE + 15;
+    part = zn_face_mask_bounds(&(zn_face_mask){ mask, mask }, SIDE);
+    CHECK(part.x == 5 && part.y == 10 && part.w == 21 && part.h == 21, "%d %d %d %d", part.x, part.y, part.w, part.h);
+    part = zn_face_mask_bounds(&(zn_face_mask){ 0 }, SIDE);
+    CHECK(part.x == 0 && part.y == 0 && part.w == SIDE && part.h == SIDE, "%d %d", part.w, part.h);
+}
+
 int main(void)
 {
     zn_error err;
@@ -162,6 +188,7 @@ int main(void)
     RUN(test_what_is_gone);
     RUN(test_threads);
     RUN(test_texture);
+    RUN(test_calm);
     zn_session_close(&session);
     return test_end();
 }
