@@ -7,6 +7,8 @@
 enum {
     CELL = 96,  /* pixels a side, or more */
     TILE = 768, /* of the result, a side; more where the halo is wide, less where memory is short */
+    HALOS = 5,  /* a side of a tile, at least: with its halo it has twice its pixels */
+    MORE = 10,  /* ... of one that is enlarged, whose TILE has few pixels: 1.44 times as many, or so */
 };
 
 static int round_down(int value, int multiple)
@@ -33,6 +35,12 @@ static zn_rect bounds(const zn_grid *g)
     return (zn_rect){ 0, 0, g->w, g->h };
 }
 
+/* A side of about this length, of which a picture takes a whole number: a narrow rest would be mostly halo. */
+static int even_tile(int len, int side)
+{
+    return zn_ceil_div(len, zn_imax((len + side / 2) / side, 1));
+}
+
 zn_status zn_model_grid(zn_grid *out, zn_model *m, int32_t w, int32_t h, const zn_job *job, zn_error *err)
 {
     const zn_geometry *g = &m->geometry;
@@ -51,11 +59,14 @@ zn_status zn_model_grid(zn_grid *out, zn_model *m, int32_t w, int32_t h, const z
     out->lattice = zn_lattice_of(g);
     out->halo = zn_halo_of(g);
     out->cell = zn_round_up(CELL, out->lattice);
-    /* A tile of five halos a side has twice its pixels with its halo: that is the largest overhead allowed.  Asked for what it
-     * would have taken itself, or less, the engine does not cut these tiles into its own. */
+    /* Asked for what it would have taken itself, or less, the engine does not cut these tiles into its own. */
     out->usual = TILE / out->scale;
-    own.tile = zn_round_up(zn_imax(zn_imax(own.tile, out->usual), 5 * out->halo), out->cell);
-    out->tile = zn_request_plan(m, &in, 1, &own, &plan, NULL) ? own.tile : plan.tile_w;
+    own.tile = zn_imax(zn_imax(own.tile, out->usual), (out->scale > 1 ? MORE : HALOS) * out->halo);
+    own.tile = zn_round_up(out->scale > 1 ? even_tile(zn_imax(w, h), own.tile) : own.tile, out->cell);
+    if (zn_request_plan(m, &in, 1, &own, &plan, NULL) || plan.n_tiles == 1)
+        out->tile = own.tile;
+    else
+        out->tile = plan.tile_w;
     out->tile = zn_imax(round_down(out->tile, out->cell), out->cell);
     if (zn_run_seeks_noise(&run)) /* it is measured around what the network sees */
         out->halo += zn_round_up(zn_model_level_reach(m), g->multiple);
@@ -81,7 +92,7 @@ void zn_grid_of_halves(zn_grid *out, const zn_geometry *encoder, const zn_geomet
 /* Widens start..end to whole tiles, to half a tile, or to whole cells. */
 static void widen(const zn_grid *g, int *start, int *end, bool tiles)
 {
-    const int half = zn_round_up(g->tile / 2, g->cell);
+    const int half = zn_round_up(zn_imin(g->tile, zn_imax(g->usual, HALOS * g->halo)) / 2, g->cell);
     int unit = g->cell;
 
     if (tiles)
