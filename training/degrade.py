@@ -198,7 +198,7 @@ def phase(n, like, aligned=0.7):
 
 
 # shares of a batch; "mixed": blur, noise, then a file; "print": dirt
-KINDS = (("clean", 0.11), ("file", 0.36), ("twice", 0.07), ("blur", 0.14), ("mixed", 0.07), ("print", 0.20), ("noise", 0.05))
+KINDS = (("clean", 0.10), ("file", 0.48), ("twice", 0.05), ("blur", 0.12), ("mixed", 0.05), ("print", 0.15), ("noise", 0.05))
 LEAST_BLUR = 0.7        # what is less is how sharp a picture is, and stays
 
 
@@ -213,6 +213,14 @@ def counts(n):
 def soft_files(n):
     """How many of the files are out of focus."""
     return n["file"] // 3
+
+
+def weights(seen, clean):
+    """Of each crop's error, [N]: a file's is weighed by how much it has lost, less where that is more."""
+    n = counts(len(seen))
+    lost = torch.sqrt((seen - clean).square().flatten(1).mean(1) + 1e-6)
+    file = torch.cat([torch.full((n[k],), k == "file", device=seen.device) for k in n])
+    return torch.where(file, (0.035 / lost).pow(0.6).clamp(0.5, 2.0), 1.0)
 
 
 def out_of_focus(x):
@@ -247,8 +255,8 @@ def damaged(x):
     seen, told = {"clean": c["clean"]}, {"clean": (zero("clean"),) * 3}         # noise, artefacts, blur
 
     k = n["file"]
-    q = torch.where(flagged(k, x, 0.75), uniform(k, x, 7, 48), uniform(k, x, 30, 95))
-    seen["file"] = data.jpeg(c["file"], q, flagged(k, x, 0.85), phase(k, x), flagged(k, x, 0.12))
+    q = torch.where(flagged(k, x, 0.8), uniform(k, x, 8, 50), uniform(k, x, 30, 95))
+    seen["file"] = data.jpeg(c["file"], q, flagged(k, x, 0.9), phase(k, x, 0.85), flagged(k, x, 0.1))
     told["file"] = (zero("file"), 1 - q / 100, zero("file"))
 
     k = n["twice"]
@@ -288,11 +296,15 @@ def damaged(x):
     seen["noise"] = c["noise"] + sigma * torch.randn_like(c["noise"])
     told["noise"] = (sigma, zero("noise"), zero("noise"))
 
-    value = torch.cat([torch.cat(told[k], 1) for k in n])
+    exact_value = value = torch.cat([torch.cat(told[k], 1) for k in n])
     total = len(x)
     known = (torch.rand(total, 3, 1, 1, device=x.device) < 0.75) & (torch.rand(total, 1, 1, 1, device=x.device) < 0.5)
     exact = torch.rand_like(value) < 0.5
-    value = torch.where(exact, value, value * (0.85 + 0.3 * torch.rand_like(value))) * known
+    value = torch.where(exact, value, value * (0.85 + 0.3 * torch.rand_like(value)))
+    # most files come as the filter tells of them: their quality, that they are not blurred, and nothing of the noise
+    usual = torch.cat([flagged(n[k], x, 0.7 if k == "file" else 0.0) for k in n])
+    known = torch.where(usual, torch.arange(3, device=x.device).view(1, 3, 1, 1) > 0, known)
+    value = torch.where(usual, exact_value, value) * known
     # dirt is sought in a tenth of the pictures that have none
     dirt = torch.cat([1 - kept if k == "print" else flagged(n[k], x, 0.1).float() for k in n])
     told = torch.cat([value, known.float(), dirt], 1)

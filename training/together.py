@@ -27,13 +27,12 @@ from train import Trainer, share_of_rate
 PLANS = {
     "upscale": dict(lr=2e-3, phases=((0.5, 48, 32), (0.85, 64, 32), (1.0, 96, 16))),
     "upscale-small": dict(lr=2.5e-3, phases=((0.5, 48, 32), (1.0, 64, 32))),
-    "restore": dict(lr=1.5e-3, phases=((0.6, 128, 44), (1.0, 192, 26))),
+    "restore": dict(lr=1.5e-3, phases=((0.5, 128, 44), (1.0, 192, 26))),
     "restore-mix": dict(lr=1.5e-3, phases=((0.6, 128, 32), (1.0, 192, 20))),
     "tiny-upscale": dict(lr=2e-3, phases=((0.5, 16, 8), (1.0, 24, 8))),
     "tiny-restore": dict(lr=2e-3, phases=((0.5, 32, 12), (1.0, 48, 12))),
     "tiny-restore-mix": dict(lr=2e-3, phases=((0.5, 32, 12), (1.0, 48, 12))),
 }
-HOLD = 0.35
 SHARES = {2: 0.45, 3: 0.15, 4: 0.40}        # of an upscaler's batch
 WEIGHTS = {2: 1.5, 3: 1.1, 4: 0.85}         # of their errors, which grow with the scale
 LUMA = (0.299, 0.587, 0.114)
@@ -62,14 +61,15 @@ def upscale_loss(work, crops, worn=0.15):
 
 
 def restore_loss(work, x):
-    """Root mean square error of each crop, between what a sum of squares and what PSNR weighs."""
+    """Root mean square error of each crop, between what a sum of squares and what PSNR weighs; files by what PSNR weighs, nearly."""
     seen, clean, told = degrade.damaged(x)
+    weight = degrade.weights(seen, clean)
     if x.is_cuda:
         import kernels
         y = kernels.restore(work, seen, told)
     else:
         y = work(seen, told)
-    return 10 * torch.sqrt((y - clean).square().flatten(1).mean(1) + 1e-7).mean()
+    return 10 * (weight * torch.sqrt((y - clean).square().flatten(1).mean(1) + 1e-7)).mean()
 
 
 def upscale_batch(crops, side, batch):
@@ -120,8 +120,9 @@ def restore_scores(net, x):
     def gain(name, seen, told=None):
         out.append(f"{name} {(psnr(nets.restore(net, seen, told), x) - psnr(seen, x)).mean():+.3f}")
 
-    for q in (10, 20, 40):
-        gain(f"q{q}", data.jpeg(x, one(float(q)), one(1.0) > 0, torch.zeros(n, 2, dtype=torch.long, device=dev)))
+    for q in (10, 20, 40):                      # told what the filter tells
+        gain(f"q{q}", data.jpeg(x, one(float(q)), one(1.0) > 0, torch.zeros(n, 2, dtype=torch.long, device=dev)),
+             torch.tensor([0, 1 - q / 100, 0, 0, 1, 1, 0]))
     at = torch.arange(-degrade.REACH, degrade.REACH + 1, device=dev).float()
     k = torch.exp(-0.5 * (at / 1.6) ** 2)
     k = (k[:, None] * k / k.sum() ** 2).expand(n, 1, -1, -1)
@@ -167,7 +168,7 @@ class Clock:
 class Run:
     """A network in training."""
 
-    def __init__(self, name, crops, device, init, state, first, rate=1.0, eager=False):
+    def __init__(self, name, crops, device, init, state, first, rate=1.0, eager=False, hold=0.35):
         self.name, self.crops, self.state, self.spent = name, crops, Path(state) / f"{name}.pt", 0.0
         self.plan = {**PLANS[name], "lr": rate * PLANS[name]["lr"]}
         self.scores = upscale_scores if name in nets.UPSCALERS else restore_scores
@@ -181,7 +182,7 @@ class Run:
                 net.load_state_dict({k: v.float() for k, v in weights.items()})
         loss = upscale_loss if name in nets.UPSCALERS else restore_loss
         self.trainer = Trainer(net, loss, device, muon=True, kind=torch.float16)
-        self.done, self.eager = 0.0, eager
+        self.done, self.eager, self.hold = 0.0, eager, hold
         if self.state.exists():
             state = torch.load(self.state)
             self.done = float(state.pop("done", 0.0))
@@ -208,7 +209,7 @@ class Run:
         """Some steps."""
         began, self.done = time.time(), done
         warm = min(1.0, (self.trainer.steps - self.first + 20) / 400)
-        self.trainer.lr.fill_(self.plan["lr"] * warm * share_of_rate(done, HOLD) + 1e-7)
+        self.trainer.lr.fill_(self.plan["lr"] * warm * share_of_rate(done, self.hold) + 1e-7)
         for _ in range(steps):
             self.trainer.go()
             self.trainer.steps += 1
@@ -241,6 +242,7 @@ def main():
     p.add_argument("--part", default="0:1")
     p.add_argument("--init", action="append", default=[], metavar="NAME=FILE")
     p.add_argument("--rate", type=float, default=1.0, help="times the plans' learning rates; less to go on from trained weights")
+    p.add_argument("--hold", type=float, default=0.35, help="share of the schedule before the learning rate falls")
     p.add_argument("--halves", type=float, default=0.3, help="share of crops from photographs at half their size, which have no artefacts of their own")
     p.add_argument("--fair", action="store_true", help="turns of equal time, to compare networks")
     p.add_argument("--eager", action="store_true", help="no CUDA graphs")
@@ -266,7 +268,7 @@ def main():
     test, _ = data.test_set(a.test, device)
     say(f"# {crops.count} photographs, {crops.buffer.numel() / 3e6:.0f} Mpixel with the halves, read after {time.time() - began:.0f} s")
     init = dict(i.split("=", 1) for i in a.init)
-    runs = [Run(name, crops, device, init.get(name), a.state, first, a.rate, a.eager) for name in a.names]
+    runs = [Run(name, crops, device, init.get(name), a.state, first, a.rate, a.eager, a.hold) for name in a.names]
     for r in runs:
         say(f"# {r.name}: {r.trainer.master.numel():,} parameters, {nets.macs_per_pixel(r.trainer.shown):,.0f} multiply-adds a pixel, part {a.part}, "
             f"{r.plan}, from step {r.first}, before: {r.scores(r.trainer.shown, test)}, ready after {time.time() - began:.0f} s")
