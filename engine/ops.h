@@ -13,6 +13,15 @@
 
 struct zn_ctx;
 
+/* Picture i of a tensor [n][h][w][c]. */
+static inline zn_tensor zn_image(zn_tensor t, int i)
+{
+    assert(i >= 0 && i < t.n);
+    t.data = (float *)((char *)t.data + (size_t)i * (size_t)t.h * (size_t)t.w * (size_t)t.ld * zn_type_size(t.type));
+    t.n = 1;
+    return t;
+}
+
 /* How a network whose layers are not in memory all at once gets them.  fetch puts the weights of layer i in the place of
  * those of the layer before; a failure is in the context's status. */
 typedef struct zn_streamed {

@@ -41,13 +41,15 @@ static zn_tensor columns(zn_tensor now, int from, int n)
     return now;
 }
 
-/* The picture that zn_job's preview_with makes of an estimate. */
+/* The pictures that zn_job's preview_with makes of estimates. */
 static zn_tensor decode(zn_ctx *c, zn_tensor x)
 {
     const zn_geometry *g = &c->preview_with->geometry;
-    const zn_tensor y = zn_new_of(c, ZN_F32, 1, x.h * g->grow / g->shrink, x.w * g->grow / g->shrink, g->out_c);
+    const zn_tensor y = zn_new_of(c, ZN_F32, x.n, x.h * g->grow / g->shrink, x.w * g->grow / g->shrink, g->out_c);
 
-    zn_call_net(c, c->preview_with, &(zn_call){ .in = { x }, .out = { y }, .n_in = 1, .n_out = 1 });
+    for (int i = 0; i < x.n; i++)
+        zn_call_net(c, c->preview_with,
+                    &(zn_call){ .in = { zn_image(x, i) }, .out = { zn_image(y, i) }, .n_in = 1, .n_out = 1 });
     return y;
 }
 
@@ -59,7 +61,7 @@ static void preview(zn_ctx *c, const zn_sampler *s, zn_tensor x, zn_tensor p, zn
     float *host = NULL;
 
     zn_step(c, picture, x, p, coefs, s->clip);
-    if (c->preview_with && x.n == 1)
+    if (c->preview_with)
         picture = decode(c, picture);
     if (!c->dry && !c->status && !(host = malloc(zn_pixels(picture) * (size_t)picture.c * sizeof *host)))
         zn_ctx_fail(c, ZN_E_MEMORY, "out of memory for a preview");
@@ -67,7 +69,7 @@ static void preview(zn_ctx *c, const zn_sampler *s, zn_tensor x, zn_tensor p, zn
     if (!c->dry && !c->status)
         c->status = c->be->sync(c->dev, c->err);
     if (!c->dry && !c->status)
-        c->preview(c->cookie, &(zn_array){ host, picture.h, picture.w, picture.c }, k + 1, s->schedule->n);
+        c->preview(c->cookie, &(zn_array){ host, picture.n * picture.h, picture.w, picture.c }, k + 1, s->schedule->n);
     free(host);
     zn_reset(c->arena, mark);
 }

@@ -6,6 +6,8 @@
  *
  * A picture that is changed begins as its latent with noise, s * noise + (1 - s) * start.  With a mask, after each step
  * x = mask * x + (1 - mask) * (s * noise + (1 - s) * start): outside, the latent goes straight from noise to the start.
+ * The noise of several pictures lies one below the other; they share caption, start and mask, and each step reads the weights
+ * once for all of them.
  *
  * The text encoder is a model of its own and is closed before these are opened: the two never share memory. */
 #include "sampler.h"
@@ -16,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SET_STEPS, SET_SHIFT, SET_CHANGE };
+enum { SET_STEPS, SET_SHIFT, SET_CHANGE, SET_N };
 enum { IN_NOISE, IN_CAPTION, IN_START, IN_MASK }; /* of z-image-sample */
 
 typedef struct z_image {
@@ -30,9 +32,10 @@ typedef struct loop { /* what stays the same from step to step */
     zn_tensor rope;   /* [1][1][padded picture + padded caption][head] */
     zn_tensor times;  /* [1][1][steps][time]: the sampler's t is an index of it */
 
-    zn_tensor noise, start, mask; /* mask.data NULL: everything is painted */
-    zn_tensor keep, outside;      /* as the latent; 1 - mask */
-    const float *sigma;           /* [steps + 1] */
+    zn_tensor noise;         /* [n][h][w][channels] */
+    zn_tensor start, mask;   /* [1][h][w]: of all pictures; mask.data NULL: everything is painted */
+    zn_tensor keep, outside; /* of one picture; 1 - mask */
+    const float *sigma;      /* [steps + 1] */
 } loop;
 
 static void bind(zn_binder *b, void *net)
@@ -113,15 +116,17 @@ static void predict(zn_ctx *c, void *cookie, zn_tensor p, zn_tensor x, zn_tensor
     zn_reset(c->arena, mark);
 }
 
-/* y = sigma * noise + (1 - sigma) * start */
-static void mix(zn_ctx *c, zn_tensor y, const loop *l, float sigma)
+/* y = sigma * noise + (1 - sigma) * start, of picture i */
+static void mix(zn_ctx *c, zn_tensor y, const loop *l, int i, float sigma)
 {
+    const zn_tensor noise = zn_image(l->noise, i);
+
     if (sigma <= 0 || sigma >= 1) { /* a gain of 0 would be read as 1 */
-        zn_map(c, y, sigma <= 0 ? l->start : l->noise, (zn_tail){ 0 });
+        zn_map(c, y, sigma <= 0 ? l->start : noise, (zn_tail){ 0 });
         return;
     }
     zn_map(c, y, l->start, (zn_tail){ .gain = 1 - sigma });
-    zn_map(c, y, l->noise, (zn_tail){ .gain = sigma, .residual = &y });
+    zn_map(c, y, noise, (zn_tail){ .gain = sigma, .residual = &y });
 }
 
 /* Outside of the mask the latent follows the start. */
@@ -129,17 +134,19 @@ static void updated(zn_ctx *c, void *cookie, zn_tensor x, int k)
 {
     const loop *l = cookie;
 
-    if (!l->mask.c)
-        return;
-    mix(c, l->keep, l, l->sigma[k + 1]);
-    zn_combine(c, l->keep, l->keep, l->outside, ZN_MUL, (zn_tail){ 0 });
-    zn_combine(c, x, x, l->mask, ZN_MUL, (zn_tail){ .residual = &l->keep });
+    for (int i = 0; l->mask.c && i < x.n; i++) {
+        const zn_tensor own = zn_image(x, i);
+
+        mix(c, l->keep, l, i, l->sigma[k + 1]);
+        zn_combine(c, l->keep, l->keep, l->outside, ZN_MUL, (zn_tail){ 0 });
+        zn_combine(c, own, own, l->mask, ZN_MUL, (zn_tail){ .residual = &l->keep });
+    }
 }
 
-/* The latent that the first step takes. */
+/* The latents that the first step takes. */
 static void begin(zn_ctx *c, loop *l, zn_tensor x, const zn_call *call)
 {
-    l->noise = call->in[IN_NOISE];
+    l->noise = zn_reshape(call->in[IN_NOISE], x.n, x.h, x.w, x.c);
     if (call->n_in > IN_START)
         l->start = call->in[IN_START];
     if (call->n_in > IN_MASK) {
@@ -151,9 +158,9 @@ static void begin(zn_ctx *c, loop *l, zn_tensor x, const zn_call *call)
         zn_fill(c, l->outside, &one);
         zn_map(c, l->outside, l->mask, (zn_tail){ .gain = -1, .residual = &l->outside });
     }
-    if (call->n_in > IN_START)
-        mix(c, x, l, l->sigma[0]);
-    else
+    for (int i = 0; call->n_in > IN_START && i < x.n; i++)
+        mix(c, zn_image(x, i), l, i, l->sigma[0]);
+    if (call->n_in <= IN_START)
         zn_map(c, x, l->noise, (zn_tail){ 0 });
 }
 
@@ -162,11 +169,20 @@ static void sample(zn_ctx *c, const void *net, const zn_call *call)
     const z_image *m = net;
     const int n = m->sizes.time;
     const float change = call->set[SET_CHANGE];
+    const int n_pictures = (int)call->set[SET_N];
+    const zn_tensor all = call->in[IN_NOISE];
     float sigma[ZN_MAX_STEPS + 1];
     zn_schedule s;
+    zn_tensor x;
     loop l;
     float *host;
 
+    if (all.h % (2 * n_pictures) || all.h / n_pictures > ZN_ZIMAGE_MAX_SIDE * 2 ||
+        (call->n_in > IN_START && call->in[IN_START].h != all.h / n_pictures)) {
+        zn_ctx_fail(c, ZN_E_USAGE, "%d rows are not the latents of %d pictures", all.h, n_pictures);
+        return;
+    }
+    x = zn_reshape(call->out[0], n_pictures, all.h / n_pictures, all.w, all.c);
     if (call->n_in <= IN_START && change != 1) {
         zn_ctx_fail(c, ZN_E_USAGE, "there is no picture to change: without 'start', 'change' is 1");
         return;
@@ -178,7 +194,7 @@ static void sample(zn_ctx *c, const void *net, const zn_call *call)
     }
     memcpy(sigma, s.t, (size_t)s.n * sizeof *sigma);
     sigma[s.n] = 0;
-    l = prepare(c, m, call->in[IN_NOISE], call->in[IN_CAPTION]);
+    l = prepare(c, m, x, call->in[IN_CAPTION]);
     l.sigma = sigma;
     l.times = zn_new_of(c, ZN_F32, 1, 1, s.n, n);
     host = scratch(c, (size_t)s.n * (size_t)n);
@@ -189,18 +205,20 @@ static void sample(zn_ctx *c, const void *net, const zn_call *call)
     }
     zn_upload(c, l.times, host);
     free(host);
-    begin(c, &l, call->out[0], call);
-    zn_sample(c, call->out[0], &(zn_sampler){ .schedule = &s, .predict = predict, .updated = updated, .cookie = &l });
+    begin(c, &l, x, call);
+    zn_sample(c, x, &(zn_sampler){ .schedule = &s, .predict = predict, .updated = updated, .cookie = &l });
 }
 
 /* ---- sizes --------------------------------------------------------------------------------------------- */
 
-static bool shape_of(const z_image *m, zn_tensor x, zn_tensor cap, zn_tensor *out)
+/* pictures: one below the other */
+static bool shape_of(const z_image *m, zn_tensor x, zn_tensor cap, int pictures, zn_tensor *out)
 {
     const int most = ZN_ZIMAGE_MAX_SIDE * 2;
 
-    if (x.h % 2 || x.w % 2 || x.h > most || x.w > most || x.c != m->sizes.latent || cap.c != m->sizes.caption ||
-        cap.h > ZN_ZIMAGE_MAX_CAP || cap.w > ZN_ZIMAGE_MAX_CAP || cap.h * cap.w > ZN_ZIMAGE_MAX_CAP)
+    if (x.h % 2 || x.w % 2 || x.h > most * pictures || x.w > most || x.c != m->sizes.latent ||
+        cap.c != m->sizes.caption || cap.h > ZN_ZIMAGE_MAX_CAP || cap.w > ZN_ZIMAGE_MAX_CAP ||
+        cap.h * cap.w > ZN_ZIMAGE_MAX_CAP)
         return false;
     out[0] = (zn_tensor){ .n = 1, .h = x.h, .w = x.w, .c = x.c };
     return true;
@@ -208,16 +226,16 @@ static bool shape_of(const z_image *m, zn_tensor x, zn_tensor cap, zn_tensor *ou
 
 static bool shape_once(const void *net, const zn_tensor *in, int n_in, zn_tensor *out)
 {
-    return n_in == 3 && in[1].h == 1 && in[1].w == 1 && in[1].c == 1 && shape_of(net, in[0], in[2], out);
+    return n_in == 3 && in[1].h == 1 && in[1].w == 1 && in[1].c == 1 && shape_of(net, in[0], in[2], 1, out);
 }
 
 static bool shape_sample(const void *net, const zn_tensor *in, int n_in, zn_tensor *out)
 {
-    if (n_in > IN_START && (in[IN_START].h != in[0].h || in[IN_START].w != in[0].w || in[IN_START].c != in[0].c))
+    if (n_in > IN_START && (in[0].h % in[IN_START].h || in[IN_START].w != in[0].w || in[IN_START].c != in[0].c))
         return false;
-    if (n_in > IN_MASK && (in[IN_MASK].h != in[0].h || in[IN_MASK].w != in[0].w || in[IN_MASK].c != 1))
+    if (n_in > IN_MASK && (in[IN_MASK].h != in[IN_START].h || in[IN_MASK].w != in[0].w || in[IN_MASK].c != 1))
         return false;
-    return n_in >= 2 && shape_of(net, in[IN_NOISE], in[IN_CAPTION], out);
+    return n_in >= 2 && shape_of(net, in[IN_NOISE], in[IN_CAPTION], ZN_ZIMAGE_MAX_PICTURES, out);
 }
 
 static int example_sample(const void *net, int w, int h, zn_tensor *in)
@@ -248,6 +266,7 @@ static const zn_part parts[] = { { &zn_arch_z_image_caption, "transformer" },
 static const zn_setting settings[] = { [SET_STEPS] = { "steps", 8, 1, 100, "evaluations of the network" },
                                        [SET_SHIFT] = { "shift", 3, 0.1f, 20, "more: longer at high noise" },
                                        [SET_CHANGE] = { "change", 1, 0.01f, 1, "how much of the start is noise" },
+                                       [SET_N] = { "n", 1, 1, ZN_ZIMAGE_MAX_PICTURES, "pictures, one below the other" },
                                        { 0 } };
 
 const zn_arch zn_arch_z_image_dit = {

@@ -11,7 +11,9 @@
  *             S, S' = 1 + linear(c), G, G' = tanh(linear(c)); in the context refiner all are 1
  *
  * A patch's numbers are ordered by row, column, channel in the file; its linear layers are reordered when they are bound, so that
- * the first is a 2x2 convolution and the last ends in a shuffle.  Padding tokens are attended to, as in training. */
+ * the first is a 2x2 convolution and the last ends in a shuffle.  Padding tokens are attended to, as in training.
+ *
+ * Several pictures of one caption and time are sequences one after the other: all layers but attention see them as one. */
 #include "zimage.h"
 
 #include "../../core/ints.h"
@@ -505,22 +507,32 @@ static void forward_step(zn_ctx *c, const void *net, const zn_call *call)
     const step *m = net;
     const zn_tensor in = call->in[0], cap = call->in[2], rope = call->in[3];
     const int h = in.h / PATCH, w = in.w / PATCH, n = h * w, padded = rope.w - cap.w, width = m->sizes.width;
+    const int n_pictures = in.n;
     const zn_tensor mid = zn_new(c, 1, 1, 1, m->time[0].cout), cond = zn_new(c, 1, 1, 1, m->cond),
                     silu = zn_new(c, 1, 1, 1, m->cond), scale = zn_new(c, 1, 1, 1, width);
-    const zn_tensor all = zn_new(c, 1, 1, rope.w, width), x = zn_rows(all, 0, padded), real = zn_rows(all, 0, n);
+    const zn_tensor all = zn_new(c, 1, 1, n_pictures * rope.w, width);
+    const zn_tensor x = n_pictures > 1 ? zn_new(c, 1, 1, n_pictures * padded, width) : zn_rows(all, 0, padded);
     const zn_norm norm = { .kind = ZN_LAYER_NORM, .c = width, .eps = final_eps };
     zn_tensor normal, patches;
 
     zn_conv2d(c, mid, call->in[1], &m->time[0], (zn_tail){ .pre = ZN_SILU });
     zn_conv2d(c, cond, mid, &m->time[1], (zn_tail){ 0 });
-    zn_conv2d(c, zn_reshape(real, 1, h, w, width), in, &m->embed, (zn_tail){ 0 });
-    pad(c, x, n, m->pad);
+    for (int i = 0; i < n_pictures; i++) {
+        const zn_tensor own = zn_rows(x, i * padded, padded);
+
+        zn_conv2d(c, zn_reshape(zn_rows(own, 0, n), 1, h, w, width), zn_image(in, i), &m->embed, (zn_tail){ 0 });
+        pad(c, own, n, m->pad);
+    }
     for (int i = 0; i < m->n_refiners; i++) {
         zn_layer(c, i);
         run_block(c, &m->refiner[i], x, zn_rows(rope, 0, padded), cond);
         zn_watch(c, x, "noise_refiner.%d", i);
     }
-    zn_map(c, zn_rows(all, padded, cap.w), cap, (zn_tail){ 0 });
+    for (int i = 0; i < n_pictures; i++) {
+        if (n_pictures > 1)
+            zn_map(c, zn_rows(all, i * rope.w, padded), zn_rows(x, i * padded, padded), (zn_tail){ 0 });
+        zn_map(c, zn_rows(all, i * rope.w + padded, cap.w), cap, (zn_tail){ 0 });
+    }
     for (int i = 0; i < m->n_layers; i++) {
         zn_layer(c, m->n_refiners + i);
         run_block(c, &m->layer[i], all, rope, cond);
@@ -530,9 +542,11 @@ static void forward_step(zn_ctx *c, const void *net, const zn_call *call)
     zn_conv2d(c, scale, silu, &m->final_scale, (zn_tail){ 0 });
     normal = zn_new(c, 1, 1, n, width);
     patches = zn_new(c, 1, h, w, m->last.cout);
-    zn_modulate(c, normal, real, &norm, &(zn_modulation){ .scale = scale }, (zn_tail){ 0 });
-    zn_conv2d(c, zn_reshape(patches, 1, 1, n, m->last.cout), normal, &m->last, (zn_tail){ 0 });
-    zn_shuffle(c, call->out[0], patches, PATCH, (zn_tail){ 0 });
+    for (int i = 0; i < n_pictures; i++) {
+        zn_modulate(c, normal, zn_rows(all, i * rope.w, n), &norm, &(zn_modulation){ .scale = scale }, (zn_tail){ 0 });
+        zn_conv2d(c, zn_reshape(patches, 1, 1, n, m->last.cout), normal, &m->last, (zn_tail){ 0 });
+        zn_shuffle(c, zn_image(call->out[0], i), patches, PATCH, (zn_tail){ 0 });
+    }
 }
 
 /* ---- sizes --------------------------------------------------------------------------------------------- */

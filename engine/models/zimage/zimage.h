@@ -13,10 +13,11 @@
 #include "../arch.h"
 
 enum {
-    ZN_ZIMAGE_MULTIPLE = 32,  /* sequences are padded to multiples of this */
-    ZN_ZIMAGE_MAX_CAP = 1504, /* tokens of a caption, padded; the first axis of positions ends at 1536 */
-    ZN_ZIMAGE_MAX_SIDE = 512, /* tokens of a side of the picture */
-    ZN_ZIMAGE_MAX_C = 32768,  /* of a layer */
+    ZN_ZIMAGE_MULTIPLE = 32,     /* sequences are padded to multiples of this */
+    ZN_ZIMAGE_MAX_CAP = 1504,    /* tokens of a caption, padded; the first axis of positions ends at 1536 */
+    ZN_ZIMAGE_MAX_SIDE = 512,    /* tokens of a side of the picture */
+    ZN_ZIMAGE_MAX_PICTURES = 16, /* in one forward */
+    ZN_ZIMAGE_MAX_C = 32768,     /* of a layer */
     ZN_ZIMAGE_MAX_LAYERS = 128,
 };
 
@@ -38,7 +39,8 @@ typedef struct zn_zimage_feed {
 /* A linear layer without bias. */
 zn_conv zn_zimage_linear(int cin, int cout);
 
-/* x, y: [1][1][positions][c]; rope: [1][1][positions][dim of a head], cosines, then sines.  y may be x. */
+/* x, y: [1][1][positions][c]; rope: [1][1][positions][dim of a head], cosines, then sines.  y may be x.  More positions than rope
+ * has are several sequences, one after the other, which do not see each other. */
 void zn_zimage_attend(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_zimage_attention *a, zn_tensor rope, zn_tail t);
 void zn_zimage_feed_forward(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_zimage_feed *f, zn_tail t);
 
