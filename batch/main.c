@@ -423,7 +423,7 @@ run (Options *options, GError **error)
         {
           batch.settings = settings;
           batch.prompts  = settings->filter->makes_layer && ! settings->filter->from_nothing &&
-                          zn_settings_find_number (settings, "change", 1.0) == 1.0;
+                          ! zn_settings_begins_with_layer (settings);
           batch.words     = settings_words (settings);
           batch.engine    = asked_engine (settings);
           batch.overwrite = options->overwrite;

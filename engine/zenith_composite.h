@@ -392,17 +392,24 @@ ZN_API zn_status zn_upscale_describe(zn_enhance_plan *plan, zn_session *session,
 /*   prompt --tokens, text encoder--> features, kept              the encoder is closed then
  *   input --part, padded or scaled--> x --encoder--> start
  *   noise of the seed, features, start, mask --sampler--> latent --decoder--> picture
- *   mask, feathered * (picture - input) is the change of the input */
+ *   mask, feathered * (picture - input) is the change of the input
+ *   picture or input --upscale--> larger --tiles, each as an input--> refined */
 typedef struct zn_generate {
     const char *prompt; /* what the picture shows; NULL: a plan for any prompt, which cannot be run */
     /* The folder of the model's files, as zn_zimage_find takes it; "random:": made up, of the published sizes, for plans. */
     const char *weights;
     uint32_t seed;         /* 0 */
+    int32_t n;             /* 1..16: 1; pictures, of this seed and those after it; they share the rest */
     int32_t steps;         /* 1..100: 8 */
     int32_t width, height; /* 16..4096: 1024; of a new picture; with an input, their product is the largest area that is
                             * computed: more is scaled */
     double change;         /* 0..1: 1; of an input: 0 leaves it as it is, 1 does not look at what was there */
-    double feather;        /* 0..1000: 16; pixels: the soft edge inside of a mask */
+    double feather;        /* 0..1000: 16; pixels: the soft edge inside of a mask, or of an input that is extended */
+    /* 0..4096: 0; pixels around an input that are painted, too.  What the mask shows is painted with them, and `change` is 1. */
+    int32_t left, top, right, bottom;
+    int32_t
+        scale; /* 1..4: 1; above 1, the new picture or the input, whatever its `change`, is enlarged by `upscale` and then refined */
+    double refine; /* 0..1: 0.3; how far it may change then, in overlapping tiles of width x height */
 } zn_generate;
 
 ZN_API zn_generate zn_generate_defaults(void);
@@ -419,9 +426,12 @@ typedef struct zn_generate_plan {
     zn_generate how; /* its texts, and those of the choice, must live as long */
     zn_choice choice;
     zn_session *session;
-    int32_t w, h;   /* of the result */
-    bool has_input; /* then run() makes the change of it */
-    bool nothing;   /* the result is the input itself: there is nothing to run */
+    int32_t w, h; /* of the result */
+    bool has_input;
+    bool extends;  /* it is a part of the result, */
+    zn_rect place; /* ... here */
+    bool adds;     /* run() makes the change of the input, not the picture itself */
+    bool nothing;  /* the result is the input itself: there is nothing to run */
     bool masked;
     zn_rect change; /* of the result: what run() makes, and may change */
     zn_key key;     /* what it depends on, but for the pixels */
@@ -448,7 +458,8 @@ ZN_API zn_status zn_generate_describe(zn_generate_plan *plan, zn_session *sessio
 ZN_API zn_status zn_generate_weigh(zn_generate_plan *plan, zn_note *note, zn_error *err);
 
 /* in: NULL, or the input; mask: NULL, or of the input's size with one channel, 0 where nothing may change.  out: of the size of
- * plan->change, three channels: the new picture or what is to be added to the input's pixels there. */
+ * plan->change, n of them one below the other, three channels: the picture or, where the plan says so, what is to be added to the
+ * input's pixels there.  A picture is the same to the bit, however many are made. */
 ZN_API zn_status zn_generate_run(zn_generate_result *result, const zn_generate_plan *plan, const zn_source *in,
                                  const zn_source *mask, zn_array *out, const zn_watcher *watch, zn_error *err);
 

@@ -18,8 +18,7 @@
  *                 (latent-*); op-latent.c is the work
  *   op-whole.c    ZnOpWhole: one result held in memory, made of one picture, of
  *                 two or of none, of any size and place; op-face.c: the face
- *                 operations (diffae-*), which change a part of the input; op-zimage.c:
- *                 a picture from a prompt
+ *                 operations (diffae-*), which change a part of the input
  *
  * Life of a request:
  *
@@ -101,8 +100,8 @@ struct _ZnOpWhole
   GeglRectangle change;   /* not empty: part of the input; run() makes what is added to its
                            * pixels.  All others, and those where that is 0, stay as they
                            * are, to the bit */
-  gint          copies;   /* more than 1: the result is so many copies of the input side by side,
-                           * and run() makes the changes of all of them, one below the other */
+  gint          copies;   /* more than 1: the result is so many pictures side by side, and run()
+                           * makes them, or the changes of the input, one below the other */
   gdouble       place[4]; /* numbers for run(): the frame of a face, of what changes */
   gboolean      found;    /* locate() looked for it */
 

@@ -57,32 +57,37 @@ is_source (GeglOperation *operation)
 
 /* ---- the task ------------------------------------------------------------- */
 
-/* The place of the result of run(), or of the first of several changes. */
-static const GeglRectangle *
-made_box (const ZnOpWhole *task)
-{
-  return task->change.width > 0 ? &task->change : &task->result;
-}
-
-/* How many it makes, one below the other. */
+/* How many run() makes, one below the other. */
 static gint
 n_made (const ZnOpWhole *task)
 {
   return MAX (task->copies, 1);
 }
 
+/* The place of the result of run(), or of the first of several. */
+static GeglRectangle
+made_box (const ZnOpWhole *task)
+{
+  GeglRectangle box = task->change.width > 0 ? task->change : task->result;
+
+  if (task->change.width <= 0)
+    box.width /= n_made (task);
+
+  return box;
+}
+
 /* The result of run() is held in memory. */
 static gboolean
 check_made (const ZnOpWhole *task, zn_error *err)
 {
-  const GeglRectangle *made = made_box (task);
+  const GeglRectangle made = made_box (task);
 
-  if ((gint64) made->width * made->height * n_made (task) <= MAX_PIXELS)
+  if ((gint64) made.width * made.height * n_made (task) <= MAX_PIXELS)
     return TRUE;
 
   g_snprintf (err->text, sizeof (err->text),
               _ ("A result of %d x %d is too large: at most %d megapixels can be made."),
-              made->width, made->height, MAX_PIXELS >> 20);
+              made.width, made.height, MAX_PIXELS >> 20);
 
   return FALSE;
 }
@@ -184,8 +189,9 @@ prepare (GeglOperation *operation)
       for (gint i = 0; i < ZN_OP_WHOLE_INPUTS; i++)
         if (gegl_node_has_pad (operation->node, pads[i]))
           gegl_operation_set_format (operation, pads[i], zn_op_picture_format (operation, pads[i]));
-      if (! *can_run (operation) || (zn_op_input_box (operation, &box, &ignored) &&
-                                     gegl_rectangle_equal (&box, &task.result)))
+      if (! *can_run (operation) || task.change.width > 0 ||
+          (zn_op_input_box (operation, &box, &ignored) &&
+           gegl_rectangle_equal (&box, &task.result)))
         out = zn_op_picture_format (operation, "input");
     }
   gegl_operation_set_format (operation, "output", out);
@@ -223,8 +229,8 @@ get_inputs (ZnOpPicture           in[ZN_OP_WHOLE_INPUTS],
 static zn_key
 result_key (const ZnOpWhole *task, const ZnOpPicture *in, gint n_in, const gchar *operation)
 {
-  const gint     size[] = { made_box (task)->width, made_box (task)->height, n_made (task), n_in,
-                            task->base.engine,      task->base.precision };
+  const gint     size[] = { made_box (task).width, made_box (task).height, n_made (task), n_in,
+                            task->base.engine,     task->base.precision };
   const gboolean part   = task->change.width > 0;
   zn_key         key    = { 0, 0 };
 
@@ -284,11 +290,11 @@ make_result (GBytes           **result,
              ZnOpRequest       *request)
 {
   const zn_key key = result_key (task, in, n_in, gegl_operation_get_name (request->operation));
-  const GeglRectangle *made   = made_box (task);
-  const gint           height = made->height * n_made (task);
-  zn_array             out    = { NULL, height, made->width, 3 };
-  const gsize          size   = zn_array_len (&out) * sizeof (gfloat);
-  zn_status            status = ZN_OK;
+  const GeglRectangle made   = made_box (task);
+  const gint          height = made.height * n_made (task);
+  zn_array            out    = { NULL, height, made.width, 3 };
+  const gsize         size   = zn_array_len (&out) * sizeof (gfloat);
+  zn_status           status = ZN_OK;
 
   *result = get_result (&key, request);
   if (*result)
@@ -301,10 +307,10 @@ make_result (GBytes           **result,
     {
       out.data = g_try_malloc (size);
       status   = out.data ? task->run (task, in, n_in, &out, request) : ZN_E_MEMORY;
-      if (! status && (out.h != height || out.w != made->width || out.c != 3))
+      if (! status && (out.h != height || out.w != made.width || out.c != 3))
         status = zn_op_request_refuse (request, ZN_E_USAGE,
                                        "The model made %d x %d x %d instead of %d x %d x 3.", out.w,
-                                       out.h, out.c, made->width, height);
+                                       out.h, out.c, made.width, height);
       if (status)
         {
           g_free (out.data);
@@ -331,7 +337,7 @@ write_result (const ZnOpWhole   *task,
   const Babl    *space  = babl_format_get_space (gegl_buffer_get_format (output));
   ZnOpTarget     target = { .input  = same ? &in[0] : NULL,
                             .output = output,
-                            .box    = task->result,
+                            .box    = made_box (task),
                             .format = babl_format_with_space ("R'G'B' float", space) };
 
   for (gint i = 0; task->change.width > 0 && i < n_made (task); i++)
@@ -345,10 +351,12 @@ write_result (const ZnOpWhole   *task,
                          (zn_rect){ at->x - box->x, at->y - box->y, at->width, at->height },
                          result + (gsize) i * at->width * at->height * 3);
     }
-  if (task->change.width > 0)
-    return;
-
-  zn_op_target_write (&target, result);
+  for (gint i = 0; task->change.width <= 0 && i < n_made (task); i++)
+    {
+      zn_op_target_write (&target, result);
+      result += (gsize) target.box.width * target.box.height * 3;
+      target.box.x += target.box.width;
+    }
 }
 
 /* ---- what a composite is watched with -------------------------------------- */

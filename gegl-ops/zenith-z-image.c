@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* zenith-z-image.c - a picture from a prompt: new, from the input, or inside of a mask. */
+/* zenith-z-image.c - a picture from a prompt: new, from the input, inside of a mask, or around the input: the engine's composite
+ * `generate` (zenith_composite.h) on buffers.  The mask is what the second input shows: its luminance times its alpha. */
 
 #include "config.h"
 #include <glib/gi18n-lib.h>
 #include "op-common.h"
-#include "op-zimage.h"
+#include "op-engine.h"
 
 /* clang-format off */
 #ifdef GEGL_PROPERTIES
+
+#define zenith_property_margin(name, label)                                                        \
+  property_int (name, label, 0)                                                                    \
+    description (_("Pixels on this side of the input that are painted, too")) value_range (0, 4096) ui_range (0, 1024)
 
 property_string (prompt, _("Prompt"), "")
   description (_("What the picture shows, in words"))
@@ -52,6 +57,23 @@ zenith_property_failed
 
 zenith_property_computed_by
 
+property_int (n, _("Pictures"), 1)
+  description (_("How many, of this seed and those after it: side by side here, as layers in GIMP"))
+  value_range (1, 16) ui_range (1, 8)
+
+zenith_property_margin (left, _("Extend left"))
+zenith_property_margin (top, _("Extend up"))
+zenith_property_margin (right, _("Extend right"))
+zenith_property_margin (bottom, _("Extend down"))
+
+property_int (scale, _("Scale"), 1)
+  description (_("Above 1, the new picture or the input is enlarged so many times and then refined, in tiles of width x height"))
+  value_range (1, 4)
+
+property_double (refine, _("Refine"), 0.3)
+  description (_("How far an enlarged picture may change"))
+  value_range (0.0, 1.0)
+
 #else
 
 #define GEGL_OP_COMPOSER
@@ -61,38 +83,126 @@ zenith_property_computed_by
 /* clang-format on */
 #include "gegl-op.h"
 
-static ZnOpZImage
-asked (GeglProperties *o)
+/* box: of the input, empty without one; aux: of the mask, or NULL. */
+static zn_status
+make_plan (zn_generate_plan    *plan,
+           GeglProperties      *o,
+           const GeglRectangle *box,
+           const GeglRectangle *aux,
+           zn_error            *err)
 {
-  return (ZnOpZImage){ .how    = { .prompt  = o->prompt ? o->prompt : "",
-                                   .weights = o->weights,
-                                   .seed    = o->seed,
-                                   .steps   = o->steps,
-                                   .width   = o->width,
-                                   .height  = o->height,
-                                   .change  = o->change,
-                                   .feather = o->feather },
-                       .memory = &o->memory };
+  const zn_generate how    = { .prompt  = o->prompt ? o->prompt : "",
+                               .weights = o->weights,
+                               .seed    = o->seed,
+                               .n       = o->n,
+                               .steps   = o->steps,
+                               .width   = o->width,
+                               .height  = o->height,
+                               .change  = o->change,
+                               .feather = o->feather,
+                               .left    = o->left,
+                               .top     = o->top,
+                               .right   = o->right,
+                               .bottom  = o->bottom,
+                               .scale   = o->scale,
+                               .refine  = o->refine };
+  const ZnOpBase    base   = ZN_OP_BASE (o);
+  const zn_choice   choice = zn_op_choice (&base);
+  const gboolean    masked = aux && zn_op_check_box (aux, err);
+  zn_rect           mask;
+
+  if (masked)
+    mask = (zn_rect){ aux->x - box->x, aux->y - box->y, aux->width, aux->height };
+
+  return zn_generate_describe (plan, zn_op_session (), &choice, &how, box->width, box->height,
+                               masked ? &mask : NULL, err);
+}
+
+/* Where the input's corner lies on the buffer of the mask, and the input whose transparent pixels are in it, too. */
+typedef struct
+{
+  GeglBuffer        *buffer;
+  const ZnOpPicture *fills;
+  gint               x, y;
+} Mask;
+
+static bool
+read_mask (void *cookie, zn_rect rect, float *dst)
+{
+  const Mask *mask = cookie;
+  gfloat     *row  = g_try_new0 (gfloat, (gsize) rect.w * 4);
+  gfloat     *rgba = row + (gsize) rect.w * 2;
+
+  if (! row)
+    return false;
+  for (gint y = 0; y < rect.h; y++)
+    {
+      const GeglRectangle line = { mask->x + rect.x, mask->y + rect.y + y, rect.w, 1 };
+
+      if (mask->buffer)
+        gegl_buffer_get (mask->buffer, &line, 1.0, babl_format ("YA float"), row,
+                         GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
+      if (mask->fills)
+        gegl_buffer_get (mask->fills->buffer, &line, 1.0, babl_format ("YA float"), rgba,
+                         GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
+      for (gint x = 0; x < rect.w; x++)
+        *dst++ = mask->fills && ! (rgba[2 * x + 1] > 0.0f) ? 1.0f : row[2 * x] * row[2 * x + 1];
+    }
+  g_free (row);
+
+  return true;
 }
 
 static zn_status
 run (const ZnOpWhole *task, const ZnOpPicture *in, gint n_in, zn_array *out, ZnOpRequest *request)
 {
-  const ZnOpZImage image = asked (GEGL_PROPERTIES (request->operation));
+  GeglProperties    *o       = GEGL_PROPERTIES (request->operation);
+  ZnOpPicture        picture = n_in ? in[0] : (ZnOpPicture){ .buffer = NULL };
+  Mask               at = { n_in > 1 ? in[1].buffer : NULL, NULL, picture.box.x, picture.box.y };
+  const zn_source    source  = { picture.box.width, picture.box.height, 3, zn_op_picture_read,
+                                 &picture };
+  const zn_source    mask    = { picture.box.width, picture.box.height, 1, read_mask, &at };
+  const ZnOpWatched  watched = { request, &o->memory };
+  const zn_watcher   watcher = zn_op_watcher (&watched);
+  zn_generate_result result  = { .n_tokens = 0 };
+  zn_generate_plan   plan;
+  zn_status          status;
 
-  return zn_op_zimage_run (task, &image, in, n_in, out, request);
+  status = make_plan (&plan, o, &picture.box, n_in > 1 ? &in[1].box : NULL, &request->err);
+  if (! status && plan.extends)
+    at.fills = &picture;
+  if (! status)
+    status = zn_generate_run (&result, &plan, n_in ? &source : NULL,
+                              at.buffer || at.fills ? &mask : NULL, out, &watcher, &request->err);
+  request->ran         = result.n_tokens > 0;
+  request->note        = result.note;
+  request->computed_by = result.computed_by;
+
+  return status;
 }
 
 static void
 describe (GeglOperation *operation, gpointer data)
 {
-  GeglProperties  *o     = GEGL_PROPERTIES (operation);
-  ZnOpWhole       *task  = data;
-  const ZnOpZImage image = asked (o);
+  GeglProperties     *o    = GEGL_PROPERTIES (operation);
+  ZnOpWhole          *task = data;
+  const GeglRectangle box  = task->result;
+  zn_generate_plan    plan;
+  zn_error            err;
 
   task->base = ZN_OP_BASE (o);
-  if (zn_op_zimage_describe (task, operation, &image))
-    task->run = run;
+  if (make_plan (&plan, o, &box, gegl_operation_source_get_bounding_box (operation, "aux"), &err))
+    task->refusal = err;
+  if (plan.nothing)
+    return;
+  task->settings = plan.key;
+  task->copies   = plan.how.n;
+  task->run      = run;
+  if (plan.adds)
+    task->change = *GEGL_RECTANGLE (box.x + plan.change.x, box.y + plan.change.y, plan.change.w,
+                                    plan.change.h);
+  task->result = *GEGL_RECTANGLE (box.x - plan.place.x, box.y - plan.place.y, plan.w * plan.how.n,
+                                  plan.h);
 }
 
 static void

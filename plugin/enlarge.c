@@ -114,6 +114,18 @@ scale_resolution (ZnImage image, gint scale)
   gimp_image_set_resolution (image, x * scale, y * scale);
 }
 
+void
+zn_enlarge_canvas (ZnImage image, const GeglRectangle *part)
+{
+  GeglRectangle canvas = { 0, 0, 0, 0 };
+  GeglRectangle both;
+
+  zn_image_size (image, &canvas.width, &canvas.height);
+  gegl_rectangle_bounding_box (&both, &canvas, part);
+  if (! gegl_rectangle_equal (&both, &canvas))
+    gimp_image_resize (image, both.width, both.height, -both.x, -both.y);
+}
+
 gboolean
 zn_enlarge_image (const ZnSettings *settings,
                   ZnImage           image,

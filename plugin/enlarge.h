@@ -20,4 +20,7 @@ gboolean zn_enlarge_image (const ZnSettings *settings,
                            gpointer          progress_data,
                            GError          **error);
 
+/* The canvas grows where this part of it is outside. */
+void zn_enlarge_canvas (ZnImage image, const GeglRectangle *part);
+
 #endif /* __ZENITH_ENLARGE_H__ */

@@ -409,7 +409,56 @@ apply_strip (const ZnSettings *settings,
   return done;
 }
 
-/* A new layer above this one: see zn_apply_to_layer(); or this one, enlarged.  It is computed
+/* Where a result of zn_apply_to_layer() goes. */
+typedef struct
+{
+  ZnItem   layer;
+  gint     x, y;     /* its offsets */
+  gboolean replaces; /* it is the layer, enlarged */
+  gboolean own_size; /* of the result; else a copy of the layer has it */
+} Target;
+
+/* The part `each` of what was made, as a layer with that name. */
+static void
+insert_made (const ZnSettings    *settings,
+             const Target        *target,
+             GeglBuffer          *made,
+             const GeglRectangle *each,
+             const gchar         *name)
+{
+  static const GimpImageType types[] = { GIMP_RGBA_IMAGE, GIMP_GRAYA_IMAGE, GIMP_INDEXEDA_IMAGE };
+  const ZnItem               layer   = target->layer;
+  const ZnImage              image   = gimp_item_get_image (layer);
+  const GeglRectangle        there   = { 0, 0, each->width, each->height };
+  ZnItem                     result  = layer;
+  GeglBuffer                *pixels;
+
+  if (target->replaces)
+    {
+      zn_layer_scale (layer, each->width, each->height);
+      zn_layer_set_offsets (layer, target->x, target->y);
+    }
+  else if (target->own_size)
+    {
+      result = zn_layer_new (image, name, each->width, each->height,
+                             types[zn_image_base_type (image)]);
+      zn_layer_insert (image, result, gimp_item_get_parent (layer),
+                       gimp_image_get_item_position (image, layer));
+      zn_layer_set_offsets (result, target->x, target->y);
+    }
+  else
+    {
+      result = copy_layer (image, layer, layer);
+    }
+  pixels = zn_item_buffer (result);
+  gegl_buffer_copy (made, each, GEGL_ABYSS_NONE, pixels, &there);
+  g_object_unref (pixels);
+  zn_item_update (result, &there);
+  if (zn_settings_mark (settings))
+    mark_layer (settings, result, name);
+}
+
+/* New layers above this one: see zn_apply_to_layer(); or this one, enlarged.  They are computed
  * before anything changes.
  */
 static gboolean
@@ -421,15 +470,15 @@ apply_layer (const ZnSettings *settings,
              ZnWhere           where,
              GError          **error)
 {
-  static const GimpImageType types[] = { GIMP_RGBA_IMAGE, GIMP_GRAYA_IMAGE, GIMP_INDEXEDA_IMAGE };
-  Bars                       bars    = { progress, progress_data, 0, 1 };
-  const ZnImage              image   = gimp_item_get_image (layer);
-  ZnMask                     mask    = { NULL, 0, 0 };
-  gchar                     *name    = zn_settings_layer_name (settings);
-  GeglBuffer                *made, *pixels;
-  GeglRectangle              selected;
-  ZnItem                     result;
-  gboolean                   is_new;
+  Bars          bars   = { progress, progress_data, 0, 1 };
+  const ZnImage image  = gimp_item_get_image (layer);
+  const gint    n      = (gint) zn_settings_find_number (settings, "n", 1.0);
+  Target        target = { layer, 0, 0, FALSE, FALSE };
+  ZnMask        mask   = { NULL, 0, 0 };
+  gchar        *name   = zn_settings_layer_name (settings);
+  GeglBuffer   *made;
+  GeglRectangle selected;
+  gboolean      is_new;
 
   zn_item_offsets (layer, &mask.offset_x, &mask.offset_y);
   if (! gimp_selection_is_empty (image) && settings->filter->from_nothing)
@@ -442,54 +491,42 @@ apply_layer (const ZnSettings *settings,
       mask.selection = zn_image_selection (image);
       zn_apply_set_mask (source, &mask);
     }
-  is_new = zn_apply_is_new (settings, source) || settings->filter->enlarges;
+  is_new = zn_apply_is_new (settings, source);
   gimp_progress_init (_ (settings->filter->title));
   made = zn_apply_to_layer (settings, source, show_progress, &bars, error);
   zn_apply_set_mask (source, NULL);
   zn_apply_set_place (source, NULL);
   if (made)
     {
-      const GeglRectangle *box = gegl_buffer_get_extent (made);
+      GeglRectangle each = *gegl_buffer_get_extent (made);
+      GeglRectangle part;
 
+      each.width /= n;
+      target.x        = mask.offset_x + each.x;
+      target.y        = mask.offset_y + each.y;
+      target.replaces = where == ZN_WHERE_LAYER && zn_settings_scale (settings) > 1;
+      target.own_size = is_new || ! gegl_rectangle_equal (&each, gegl_buffer_get_extent (source));
+      part            = (GeglRectangle){ target.x, target.y, each.width, each.height };
       gimp_image_undo_group_start (image);
-      if (where == ZN_WHERE_LAYER && zn_settings_scale (settings) > 1)
+      for (gint i = 0; i < n; i++, each.x += each.width)
         {
-          result = layer;
-          zn_layer_scale (layer, box->width, box->height);
-          zn_layer_set_offsets (layer, mask.offset_x, mask.offset_y);
+          gchar *title = n > 1 ? g_strdup_printf ("%s %d/%d", name, i + 1, n) : g_strdup (name);
+
+          insert_made (settings, &target, made, &each, title);
+          g_free (title);
         }
-      else if (is_new)
-        {
-          result = zn_layer_new (image, name, box->width, box->height,
-                                 types[zn_image_base_type (image)]);
-          zn_layer_insert (image, result, gimp_item_get_parent (layer),
-                           gimp_image_get_item_position (image, layer));
-          zn_layer_set_offsets (result, mask.offset_x + box->x, mask.offset_y + box->y);
-        }
-      else
-        {
-          result = copy_layer (image, layer, layer);
-        }
-      pixels = zn_item_buffer (result);
-      gegl_buffer_copy (made, NULL, GEGL_ABYSS_NONE, pixels,
-                        is_new ? GEGL_RECTANGLE (0, 0, box->width, box->height) : NULL);
-      g_object_unref (pixels);
-      zn_item_update (result, GEGL_RECTANGLE (0, 0, box->width, box->height));
+      if (! is_new && settings->filter->makes_layer && target.own_size)
+        zn_enlarge_canvas (image, &part);
       if (zn_settings_mark (settings))
-        {
-          mark_layer (settings, result, name);
-          mark_image (settings, image);
-        }
+        mark_image (settings, image);
       gimp_image_undo_group_end (image);
+      g_object_unref (made);
     }
   gimp_progress_end ();
   g_clear_object (&mask.selection);
   g_free (name);
-  if (! made)
-    return FALSE;
-  g_object_unref (made);
 
-  return TRUE;
+  return made != NULL;
 }
 
 /* The layer's place in a strip in which frames of the image's size lie one below the other. */

@@ -37,11 +37,47 @@ static void add_change(zn_array *picture, const zn_array *change, zn_rect place)
                       change->data + (size_t)y * (size_t)place.w * 3, (size_t)place.w);
 }
 
+/* Of several results, NAME-1.png and so on. */
+static bool name_result(char *path, size_t size, const work *k, int32_t i, int32_t n)
+{
+    const char *end = strrchr(k->out, '.');
+    const int stem = end && !strchr(end, '/') ? (int)(end - k->out) : (int)strlen(k->out);
+    const int len = n > 1 ? snprintf(path, size, "%.*s-%d%s", stem, k->out, i + 1, k->out + stem)
+                          : snprintf(path, size, "%s", k->out);
+
+    return len > 0 && (size_t)len < size;
+}
+
+static bool save_results(work *k, const zn_generate_plan *plan, const zn_array *out, zn_error *err)
+{
+    const int32_t n = plan->how.n;
+    zn_array one = { out->data, plan->change.h, plan->change.w, 3 }, own = k->picture;
+    const size_t size = zn_array_len(&k->picture) * sizeof *own.data;
+    char path[4096];
+    bool ok = true;
+
+    if (plan->adds && !(own.data = malloc(size)))
+        return snprintf(err->text, sizeof err->text, "out of memory for the result"), false;
+    for (int32_t i = 0; ok && i < n; i++, one.data += zn_array_len(&one)) {
+        if (plan->adds) {
+            memcpy(own.data, k->picture.data, size);
+            add_change(&own, &one, plan->change);
+        }
+        ok = name_result(path, sizeof path, k, i, n);
+        if (!ok)
+            snprintf(err->text, sizeof err->text, "the name '%.80s' is too long", k->out);
+        ok = ok && save_picture(path, plan->adds ? &own : &one, err);
+    }
+    if (plan->adds)
+        free(own.data);
+    return ok;
+}
+
 static bool generate(work *k, const zn_generate_plan *plan, zn_error *err)
 {
     const zn_source in = array_source(&k->picture), mask = array_source(&k->weights);
     const zn_watcher watch = watch_of(k->o);
-    zn_array out = { NULL, plan->change.h, plan->change.w, 3 };
+    zn_array out = { NULL, plan->change.h * plan->how.n, plan->change.w, 3 };
     zn_generate_result result;
     bool ok;
 
@@ -51,9 +87,7 @@ static bool generate(work *k, const zn_generate_plan *plan, zn_error *err)
     ok = out.data && !zn_generate_run(&result, plan, k->in ? &in : NULL, k->mask ? &mask : NULL, &out, &watch, err);
     if (ok)
         say_note(&result.note);
-    if (ok && k->in)
-        add_change(&k->picture, &out, plan->change);
-    ok = ok && save_picture(k->out, k->in ? &k->picture : &out, err);
+    ok = ok && save_results(k, plan, &out, err);
     free(out.data);
     return ok;
 }

@@ -12,6 +12,7 @@ enum { FACTOR = ZN_GENERATE_FACTOR, CHANNELS = ZN_GENERATE_CHANNELS, MAX_TOKENS 
 
 /* Parts of the progress bar. */
 static const double bar_text = 0.05, bar_start = 0.10, bar_sample = 0.85;
+static const double bar_new = 0.2, bar_enlarge = 0.05; /* of what is refined: until it is there, and enlarging it */
 
 typedef struct run {
     zn_generate_work work;
@@ -20,11 +21,15 @@ typedef struct run {
     const zn_watcher *watch;
     zn_error *err;
     zn_array *out;
+    const zn_source *in; /* of the canvas: with what is around the input; NULL: none */
     zn_task_turn turn;
     double start, span; /* the part of the whole that is now done */
+    double from, to;    /* the part that makes the present picture */
+    int32_t first;      /* picture of those that the sampler makes now */
     bool centred;       /* the preview's pictures are -1..1 */
     zn_use *transformer;
-    zn_array tokens, features, noise, first, mask, latent; /* first: the latent of the input */
+    zn_array tokens, features, noise, known, mask,
+        latents; /* known: the latent of the input; latents: of all pictures */
 } run;
 
 static zn_status no_memory(const run *r)
@@ -39,10 +44,11 @@ static bool new_floats(zn_array *a)
 
 /* ---- progress ------------------------------------------------------------------------------------------------ */
 
+/* Of the part that makes the present picture. */
 static void next_part(run *r, double start, double end)
 {
-    r->start = start;
-    r->span = end - start;
+    r->start = r->from + (r->to - r->from) * start;
+    r->span = (r->to - r->from) * (end - start);
 }
 
 static bool on_progress(void *cookie, double done)
@@ -52,21 +58,53 @@ static bool on_progress(void *cookie, double done)
     return !r->watch->progress || r->watch->progress(r->watch->cookie, r->start + r->span * done);
 }
 
-static void on_preview(void *cookie, const zn_array *picture, int step, int n_steps)
+/* Picture i of all that are made. */
+static float *made(const zn_array *out, const run *r, int32_t i)
+{
+    return out->data + zn_array_len(out) / (size_t)r->plan.how.n * (size_t)i;
+}
+
+/* A picture of the networks' size into the result, with the input around what was painted. */
+static bool put_picture(const run *r, float *out, const float *picture)
+{
+    const zn_canvas *v = &r->work.canvas;
+    const size_t len = (size_t)v->out_w * 3;
+    float *row = NULL;
+    bool ok = zn_canvas_put(out, v, picture);
+
+    if (!ok || !r->plan.extends)
+        return ok;
+    ok = (row = malloc(len * sizeof *row));
+    for (int32_t y = 0; ok && y < v->out_h; y++, out += len) {
+        ok = r->in->read(r->in->cookie, (zn_rect){ 0, y, v->out_w, 1 }, row);
+        for (size_t i = 0; i < len; i++)
+            out[i] += row[i];
+    }
+    free(row);
+    return ok;
+}
+
+/* Those that the sampler makes now; the others are empty as yet. */
+static void on_preview(void *cookie, const zn_array *pictures, int step, int n_steps)
 {
     const run *r = cookie;
     const zn_canvas *v = &r->work.canvas;
-    zn_array out = { NULL, r->out->h, r->out->w, 3 }, fit = { NULL, v->h, v->w, 3 };
+    zn_array out = *r->out, fit = { NULL, v->h, v->w, 3 };
+    const float *from = pictures->data;
+    bool ok;
 
     (void)step, (void)n_steps;
-    if (picture->c != 3 || picture->w != v->w || picture->h != v->h)
+    if (pictures->c != 3 || pictures->w != v->w || pictures->h != v->h * r->work.batch)
         return; /* no decoder could be used */
-    if (new_floats(&out) && new_floats(&fit)) {
-        for (size_t i = 0; i < zn_array_len(&fit); i++)
-            fit.data[i] = r->centred ? 0.5f * picture->data[i] + 0.5f : picture->data[i];
-        if (zn_canvas_put(out.data, v, fit.data))
-            r->watch->estimate(r->watch->cookie, &out);
+    out.data = calloc(zn_array_len(&out), sizeof *out.data);
+    ok = out.data && new_floats(&fit);
+    for (int32_t i = 0; ok && i < r->work.batch; i++) {
+        for (size_t k = 0; k < zn_array_len(&fit); k++, from++)
+            fit.data[k] = r->centred ? 0.5f * *from + 0.5f : *from;
+        ok = put_picture(r, made(&out, r, r->first + i), fit.data);
     }
+    if (ok)
+        r->watch->estimate(r->watch->cookie, &out);
     free(fit.data);
     free(out.data);
 }
@@ -123,19 +161,28 @@ static zn_key features_key(const run *r)
     return key;
 }
 
-/* Runs a network that is open for this alone; the data of out is malloc'ed. */
-static zn_status run_once(run *r, zn_zimage_part part, const char *id, const zn_array *in, zn_array *out)
+/* Runs a network; the data of out is malloc'ed where there is none. */
+static zn_status run_use(run *r, zn_use *use, const zn_array *in, zn_array *out)
 {
     const zn_job job = { .progress = on_progress, .cookie = r };
+    zn_status s;
+
+    if (!out->data && !new_floats(out))
+        return no_memory(r);
+    s = zn_use_run(use, in, 1, out, &job, &r->result->note, r->err);
+    if (!s)
+        zn_makers_add(&r->result->computed_by, use);
+    return s;
+}
+
+/* The same for one that is open for this alone. */
+static zn_status run_once(run *r, zn_zimage_part part, const char *id, const zn_array *in, zn_array *out)
+{
     zn_use *use = NULL;
     zn_status s = zn_use_begin(&use, r->plan.session, id, r->plan.file[part].path, &r->work.terms[part], r->err);
 
-    if (!s && !new_floats(out))
-        s = no_memory(r);
     if (!s)
-        s = zn_use_run(use, in, 1, out, &job, &r->result->note, r->err);
-    if (!s)
-        zn_makers_add(&r->result->computed_by, use);
+        s = run_use(r, use, in, out);
     zn_use_retire(&use);
     return s;
 }
@@ -167,8 +214,14 @@ static zn_status find_features(run *r)
 
 /* ---- the picture --------------------------------------------------------------------------------------------- */
 
-/* The latent of the input, as the transformer has it. */
-static zn_status encode_start(run *r)
+static zn_status open_half(run *r, zn_use **use, const char *id)
+{
+    return zn_use_begin(use, r->plan.session, id, r->plan.file[ZN_ZIMAGE_AUTOENCODER].path,
+                        &r->work.terms[ZN_ZIMAGE_AUTOENCODER], r->err);
+}
+
+/* The latent of what the canvas has, as the transformer has it. */
+static zn_status encode(run *r, zn_use *encoder, zn_array *z)
 {
     const zn_canvas *v = &r->work.canvas;
     zn_array x = { NULL, v->h, v->w, 3 };
@@ -178,10 +231,21 @@ static zn_status encode_start(run *r)
         s = no_memory(r);
     for (size_t i = 0; !s && i < zn_array_len(&x); i++)
         x.data[i] = 2 * x.data[i] - 1;
+    if (!s)
+        s = run_use(r, encoder, &x, z);
+    free(x.data);
+    return s;
+}
+
+static zn_status encode_start(run *r)
+{
+    zn_use *encoder = NULL;
+    zn_status s = open_half(r, &encoder, "flux-ae-encode");
+
     next_part(r, bar_text, bar_start);
     if (!s)
-        s = run_once(r, ZN_ZIMAGE_AUTOENCODER, "flux-ae-encode", &x, &r->first);
-    free(x.data);
+        s = encode(r, encoder, &r->known);
+    zn_use_retire(&encoder);
     return s;
 }
 
@@ -193,12 +257,15 @@ static zn_status open_transformer(run *r)
                        &r->work.terms[ZN_ZIMAGE_TRANSFORMER], r->err);
 }
 
-static zn_status sample(run *r)
+/* The next pictures, as many as the sampler makes at once. */
+static zn_status sample_batch(run *r)
 {
-    zn_value set[2];
-    zn_array in[4];
+    const double each = (bar_sample - bar_start) / r->plan.how.n;
+    const size_t len = zn_array_len(&r->latents) / (size_t)r->plan.how.n;
+    zn_value set[3];
+    zn_array in[4], out;
     const int n_in = zn_generate_inputs(in, &r->work);
-    const bool shows = r->work.preview != NULL;
+    const bool shows = r->work.preview != NULL && !r->work.refines;
     const zn_job job = { .set = set,
                          .n_set = zn_generate_settings(set, &r->work),
                          .progress = on_progress,
@@ -206,50 +273,277 @@ static zn_status sample(run *r)
                          .preview_every = shows,
                          .preview_with = shows ? zn_use_model(r->work.preview) : NULL,
                          .cookie = r };
-    zn_status s = open_transformer(r);
+    zn_status s;
 
+    for (int32_t i = 0; i < r->work.batch; i++)
+        zn_noise_fill(r->noise.data + len * (size_t)i, len, r->plan.how.seed + (uint32_t)(r->first + i), 0);
     in[0].data = r->noise.data;
     in[1].data = r->features.data;
-    in[2].data = r->first.data;
+    in[2].data = r->known.data;
     in[3].data = r->mask.data;
-    next_part(r, bar_start, bar_sample);
-    if (!s)
-        s = zn_use_run(r->transformer, in, n_in, &r->latent, &job, &r->result->note, r->err);
+    out = in[0];
+    out.data = r->latents.data + len * (size_t)r->first;
+    next_part(r, bar_start + each * r->first, bar_start + each * (r->first + r->work.batch));
+    s = zn_use_run(r->transformer, in, n_in, &out, &job, &r->result->note, r->err);
     if (!s)
         zn_makers_add(&r->result->computed_by, r->transformer);
+    return s;
+}
+
+static zn_status sample(run *r)
+{
+    const int32_t batch = r->work.batch;
+    zn_status s = open_transformer(r);
+
+    for (r->first = 0; !s && r->first < r->plan.how.n; r->first += batch) {
+        r->work.batch = batch < r->plan.how.n - r->first ? batch : r->plan.how.n - r->first;
+        s = sample_batch(r);
+    }
     if (!r->plan.keeps)
         zn_use_retire(&r->transformer);
     return s;
 }
 
+/* 0..1, from -1..1. */
+static zn_status to_picture(const run *r, zn_array *x)
+{
+    for (size_t i = 0; i < zn_array_len(x); i++) {
+        if (!isfinite(x->data[i]))
+            return zn_fail(r->err, ZN_E_USAGE, "The network's result is not finite.");
+        x->data[i] = 0.5f * x->data[i] + 0.5f;
+    }
+    return ZN_OK;
+}
+
 static zn_status decode(run *r)
 {
-    zn_array picture = { NULL, r->work.canvas.h, r->work.canvas.w, 3 };
+    const int32_t n = r->plan.how.n;
+    zn_array picture = { NULL, r->work.canvas.h, r->work.canvas.w, 3 }, z = r->latents;
+    zn_use *use = NULL;
+    zn_status s = open_half(r, &use, "flux-ae-decode");
+
+    z.h /= n;
+    for (int32_t i = 0; !s && i < n; i++, z.data += zn_array_len(&z)) {
+        next_part(r, bar_sample + (1 - bar_sample) * i / n, bar_sample + (1 - bar_sample) * (i + 1) / n);
+        s = run_use(r, use, &z, &picture);
+        if (!s)
+            s = to_picture(r, &picture);
+        if (!s && !put_picture(r, made(r->out, r, i), picture.data))
+            s = no_memory(r);
+    }
+    zn_use_retire(&use);
+    free(picture.data);
+    return s;
+}
+
+/* ---- an enlarged picture ------------------------------------------------------------------------------------ */
+
+typedef struct enlarging { /* a part of the run's result */
+    run *r;
+    float *picture; /* [h][w][3] */
+} enlarging;
+
+static bool write_enlarged(void *cookie, zn_rect at, const float *src)
+{
+    const enlarging *e = cookie;
+    const size_t w = (size_t)e->r->plan.w, row = (size_t)at.w * 3;
+
+    for (size_t y = 0; y < (size_t)at.h; y++)
+        memcpy(e->picture + (((size_t)at.y + y) * w + (size_t)at.x) * 3, src + y * row, row * sizeof *src);
+    return true;
+}
+
+static zn_status enlarge(run *r, const zn_source *small, float *picture)
+{
+    const zn_watcher watch = { .progress = on_progress, .cookie = r };
+    enlarging e = { r, picture };
+    zn_upscale how = zn_upscale_defaults();
+    zn_enhance_result result = { .ran = false };
+    zn_enhance_plan plan;
     zn_status s;
 
-    next_part(r, bar_sample, 1);
-    s = run_once(r, ZN_ZIMAGE_AUTOENCODER, "flux-ae-decode", &r->latent, &picture);
-    for (size_t i = 0; !s && i < zn_array_len(&picture); i++) {
-        if (!isfinite(picture.data[i]))
-            s = zn_fail(r->err, ZN_E_USAGE, "The network's result is not finite.");
-        picture.data[i] = 0.5f * picture.data[i] + 0.5f;
-    }
-    if (!s && !zn_canvas_put(r->out->data, &r->work.canvas, picture.data))
+    how.scale = r->plan.how.scale;
+    if (!r->plan.has_input) /* it has neither */
+        how.noise = how.artefacts = -1;
+    s = zn_upscale_describe(&plan, r->plan.session, &r->plan.choice, &how, small->w, small->h, 0, r->err);
+    zn_task_pause(&r->turn);
+    if (!s)
+        s = zn_enhance_run(&result, &plan, &(zn_sink){ write_enlarged, &e }, small,
+                           (zn_rect){ 0, 0, r->plan.w, r->plan.h }, &watch, r->err);
+    zn_task_resume(&r->turn);
+    zn_note_add(&r->result->note, result.note.text);
+    return s;
+}
+
+typedef struct tile { /* one of those that are refined, and where its latents are */
+    zn_canvas canvas;
+    zn_array z;
+} tile;
+
+/* The canvas of tile i; its size is set, and it has no pixels. */
+static tile tile_of(const run *r, zn_tiles t, int32_t i)
+{
+    const zn_rect at = zn_tile_at(t, i);
+    tile own = { .canvas = { .out_w = at.w, .out_h = at.h, .part = { 0, 0, at.w, at.h } } };
+
+    zn_canvas_set_size(&own.canvas, &r->plan.how);
+    own.z = (zn_array){ NULL, own.canvas.h / FACTOR, own.canvas.w / FACTOR, CHANNELS };
+    return own;
+}
+
+/* Cuts a tile out of the noise of the whole picture: tiles have the same noise where they overlap. */
+static void cut_noise(float *dst, const zn_array *noise, zn_rect at, const zn_array *z)
+{
+    const size_t row = (size_t)z->w * CHANNELS;
+
+    for (int32_t y = 0; y < z->h; y++)
+        memcpy(dst + (size_t)y * row,
+               noise->data + ((size_t)(at.y / FACTOR + y) * (size_t)noise->w + (size_t)(at.x / FACTOR)) * CHANNELS,
+               row * sizeof *dst);
+}
+
+/* Runs one of the three steps for all tiles; from and to are parts of the bar. */
+typedef zn_status tile_step(run *r, zn_use *use, zn_tiles t, int32_t i, tile *own, float *picture);
+
+static zn_status encode_tile(run *r, zn_use *use, zn_tiles t, int32_t i, tile *own, float *picture)
+{
+    const zn_rect at = zn_tile_at(t, i);
+    const size_t row = (size_t)at.w * 3;
+    zn_status s;
+
+    if (!(r->work.canvas.old = malloc((size_t)at.h * row * sizeof(float))))
+        return no_memory(r);
+    for (int32_t y = 0; y < at.h; y++)
+        memcpy(r->work.canvas.old + (size_t)y * row, picture + ((size_t)(at.y + y) * (size_t)t.w + (size_t)at.x) * 3,
+               row * sizeof(float));
+    s = encode(r, use, &own->z);
+    free(r->work.canvas.old);
+    r->work.canvas.old = NULL;
+    return s;
+}
+
+/* The latent of the tile becomes that of the refined one. */
+static zn_status sample_tile(run *r, zn_use *use, zn_tiles t, int32_t i, tile *own, float *picture)
+{
+    zn_value set[3];
+    zn_array in[4], out = own->z;
+    const int n_in = zn_generate_inputs(in, &r->work);
+    const zn_job job = {
+        .set = set, .n_set = zn_generate_settings(set, &r->work), .progress = on_progress, .cookie = r
+    };
+    zn_status s = ZN_OK;
+
+    (void)picture;
+    out.data = NULL;
+    in[0] = own->z;
+    if (!(in[0].data = malloc(zn_array_len(&out) * sizeof(float))) || !new_floats(&out))
         s = no_memory(r);
-    free(picture.data);
+    in[1].data = r->features.data;
+    in[2].data = own->z.data;
+    if (!s) {
+        cut_noise(in[0].data, &r->noise, zn_tile_at(t, i), &own->z);
+        s = zn_use_run(use, in, n_in, &out, &job, &r->result->note, r->err);
+    }
+    if (!s) {
+        memcpy(own->z.data, out.data, zn_array_len(&out) * sizeof(float));
+        zn_makers_add(&r->result->computed_by, use);
+    }
+    free(in[0].data);
+    free(out.data);
+    return s;
+}
+
+static zn_status decode_tile(run *r, zn_use *use, zn_tiles t, int32_t i, tile *own, float *picture)
+{
+    zn_array x = { NULL, own->canvas.h, own->canvas.w, 3 };
+    zn_status s = run_use(r, use, &own->z, &x);
+
+    if (!s)
+        s = to_picture(r, &x);
+    if (!s)
+        zn_tile_put(picture, t, i, x.data, x.w);
+    if (!s && r->watch->estimate)
+        r->watch->estimate(r->watch->cookie, r->out);
+    free(x.data);
+    return s;
+}
+
+static zn_status each_tile(run *r, tile_step *step, zn_use *use, zn_tiles t, tile *list, float *picture, double from,
+                           double to)
+{
+    const int32_t n = zn_tiles_count(t);
+    zn_status s = ZN_OK;
+
+    for (int32_t i = 0; !s && i < n; i++) {
+        r->work.canvas = list[i].canvas;
+        next_part(r, from + (to - from) * i / n, from + (to - from) * (i + 1) / n);
+        s = step(r, use, t, i, &list[i], picture);
+    }
+    return s;
+}
+
+/* Each network is opened once, for all tiles. */
+static zn_status refine_tiles(run *r, zn_tiles t, tile *list, float *picture, double from)
+{
+    const double span = 1 - from;
+    zn_use *half = NULL;
+    zn_status s = open_half(r, &half, "flux-ae-encode");
+
+    if (!s)
+        s = each_tile(r, encode_tile, half, t, list, picture, from, from + 0.1 * span);
+    zn_use_retire(&half);
+    if (!s)
+        s = open_transformer(r);
+    if (!s)
+        s = each_tile(r, sample_tile, r->transformer, t, list, picture, from + 0.1 * span, from + 0.85 * span);
+    if (!r->plan.keeps)
+        zn_use_retire(&r->transformer);
+    if (!s)
+        s = open_half(r, &half, "flux-ae-decode");
+    if (!s)
+        s = each_tile(r, decode_tile, half, t, list, picture, from + 0.85 * span, 1);
+    zn_use_retire(&half);
+    return s;
+}
+
+static zn_status refine(run *r, float *picture, uint32_t seed, double from)
+{
+    const zn_tiles t = zn_generate_tiles(&r->plan);
+    const int32_t n = zn_tiles_count(t);
+    tile *list = calloc((size_t)n, sizeof *list);
+    zn_status s = list ? ZN_OK : no_memory(r);
+
+    r->noise = (zn_array){ NULL, t.h / FACTOR + 2, t.w / FACTOR + 2, CHANNELS };
+    if (!s && !new_floats(&r->noise))
+        s = no_memory(r);
+    if (!s)
+        zn_noise_fill(r->noise.data, zn_array_len(&r->noise), seed, 1);
+    for (int32_t i = 0; !s && i < n; i++)
+        list[i] = tile_of(r, t, i);
+    if (!s)
+        s = refine_tiles(r, t, list, picture, from);
+    for (int32_t i = 0; list && i < n; i++)
+        free(list[i].z.data);
+    free(list);
+    free(r->noise.data);
+    r->noise.data = NULL;
     return s;
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------------- */
 
-/* Whether the input is where the sampler starts. */
+/* Whether the input is where the sampler starts; what is refined always is. */
 static bool encodes(const zn_generate_plan *p, bool masked)
 {
-    return p->has_input && (masked || p->how.change < 1);
+    return p->how.scale > 1 || (p->has_input && (masked || p->how.change < 1));
 }
 
+/* What is changed, or, of an enlarged picture, what it is made of. */
 static zn_canvas whole_canvas(const zn_generate_plan *p)
 {
+    if (p->how.scale > 1)
+        return (
+            zn_canvas){ .out_w = p->how.width, .out_h = p->how.height, .part = { 0, 0, p->how.width, p->how.height } };
     return (zn_canvas){ .out_w = p->change.w, .out_h = p->change.h, .part = { 0, 0, p->change.w, p->change.h } };
 }
 
@@ -258,7 +552,9 @@ zn_status zn_generate_weigh(zn_generate_plan *p, zn_note *note, zn_error *err)
     int32_t ids[MAX_TOKENS];
     float masked;
     zn_note ignored = { "" };
-    zn_generate_work k = { .canvas = whole_canvas(p), .encodes = encodes(p, p->masked), .n_tokens = MAX_TOKENS };
+    zn_generate_work k = {
+        .canvas = whole_canvas(p), .encodes = encodes(p, p->masked), .refines = p->how.scale > 1, .n_tokens = MAX_TOKENS
+    };
     zn_status s = ZN_OK;
 
     note = note ? note : &ignored;
@@ -270,21 +566,81 @@ zn_status zn_generate_weigh(zn_generate_plan *p, zn_note *note, zn_error *err)
     return s ? s : zn_generate_choose(&k, note, err);
 }
 
+static void free_inputs(run *r)
+{
+    free(r->noise.data);
+    free(r->known.data);
+    free(r->mask.data);
+    free(r->latents.data);
+    r->noise.data = r->known.data = r->mask.data = r->latents.data = NULL;
+}
+
+static bool read_array(void *cookie, zn_rect r, float *dst)
+{
+    const zn_array *a = cookie;
+    const size_t row = (size_t)r.w * 3;
+
+    for (size_t y = 0; y < (size_t)r.h; y++)
+        memcpy(dst + y * row, a->data + (((size_t)r.y + y) * (size_t)a->w + (size_t)r.x) * 3, row * sizeof *dst);
+    return true;
+}
+
 /* What the networks get that none of them makes. */
 static zn_status make_inputs(run *r)
 {
     const zn_canvas *v = &r->work.canvas;
     const zn_array z = { NULL, v->h / FACTOR, v->w / FACTOR, CHANNELS };
 
-    r->noise = r->latent = r->first = z;
-    r->first.data = NULL;
+    r->noise = r->latents = r->known = z;
+    r->noise.h *= r->work.batch;
+    r->latents.h *= r->plan.how.n;
     r->mask = (zn_array){ NULL, z.h, z.w, 1 };
-    if (!new_floats(&r->noise) || !new_floats(&r->latent))
+    if (!new_floats(&r->noise) || !new_floats(&r->latents))
         return no_memory(r);
-    zn_noise_fill(r->noise.data, zn_array_len(&z), r->plan.how.seed, 0);
     if (r->work.encodes && v->mask && (!new_floats(&r->mask) || !zn_canvas_latent_mask(r->mask.data, v)))
         return no_memory(r);
     return ZN_OK;
+}
+
+/* Picture i, enlarged and refined: of the input, or of a new one. */
+static zn_status make_larger(run *r, const zn_source *in, int32_t i)
+{
+    zn_array small = { NULL, r->plan.how.height, r->plan.how.width, 3 }, *all = r->out;
+    run one = *r;
+    const double each = 1.0 / r->plan.how.n, from = in ? 0 : bar_new;
+    float *picture = made(r->out, r, i);
+    zn_status s = ZN_OK;
+
+    one.from = each * i;
+    one.to = one.from + each;
+    one.plan.how.seed += (uint32_t)i;
+    one.plan.how.n = 1;
+    one.work.batch = 1;
+    one.work.plan = &one.plan;
+    one.work.encodes = one.work.refines = false;
+    if (!in) {
+        one.out = &small;
+        one.to = one.from + each * bar_new;
+        s = new_floats(&small) ? make_inputs(&one) : no_memory(r);
+        if (!s)
+            s = sample(&one);
+        if (!s)
+            s = decode(&one);
+        one.to = one.from + each;
+        free_inputs(&one);
+    }
+    one.out = all;
+    next_part(&one, from, from + bar_enlarge);
+    if (!s)
+        s = enlarge(&one, in ? in : &(zn_source){ small.w, small.h, 3, read_array, &small }, picture);
+    if (!s && r->watch->estimate)
+        r->watch->estimate(r->watch->cookie, all);
+    one.work.encodes = one.work.refines = true;
+    if (!s && r->plan.how.refine > 0)
+        s = refine(&one, picture, one.plan.how.seed, from + bar_enlarge);
+    r->transformer = one.transformer;
+    free(small.data);
+    return s;
 }
 
 static zn_status generate(run *r)
@@ -292,7 +648,8 @@ static zn_status generate(run *r)
     int32_t ids[MAX_TOKENS];
     zn_status s;
 
-    open_preview(r);
+    if (r->plan.how.scale == 1)
+        open_preview(r);
     s = tokenise(ids, &r->work.n_tokens, &r->plan, &r->result->note, r->err);
     if (!s)
         s = zn_generate_choose(&r->work, &r->result->note, r->err);
@@ -309,8 +666,11 @@ static zn_status generate(run *r)
         r->watch->planned(r->watch->cookie, &r->plan.need);
 
     s = find_features(r);
-    if (!s)
-        s = make_inputs(r);
+    for (int32_t i = 0; !s && r->plan.how.scale > 1 && i < r->plan.how.n; i++)
+        s = make_larger(r, r->in, i);
+    if (s || r->plan.how.scale > 1)
+        return s;
+    s = make_inputs(r);
     if (!s && r->plan.keeps)
         s = open_transformer(r);
     if (!s && r->work.encodes)
@@ -339,11 +699,12 @@ static zn_status run_on(run *r, const zn_source *in, const zn_source *mask)
 
     memset(r->out->data, 0, zn_array_len(r->out) * sizeof *r->out->data);
     if (mask)
-        s = zn_canvas_read_mask(v, &empty, mask, r->plan.change, r->plan.how.feather, r->err);
+        s = zn_canvas_read_mask(v, &empty, mask, r->plan.change, r->plan.how.feather, r->plan.extends, r->err);
     if (s || empty)
         return s; /* nothing is selected, nothing changes */
     zn_canvas_set_size(v, &r->plan.how);
-    if (in)
+    r->in = in;
+    if (in && r->plan.how.scale == 1)
         s = read_input(r, in);
     return s ? s : generate(r);
 }
@@ -352,30 +713,31 @@ zn_status zn_generate_run(zn_generate_result *result, const zn_generate_plan *pl
                           const zn_source *mask, zn_array *out, const zn_watcher *watch, zn_error *err)
 {
     static const zn_watcher nobody;
-    run r = { .plan = *plan, .result = result, .watch = watch ? watch : &nobody, .err = err, .out = out };
+    run r = { .plan = *plan, .result = result, .watch = watch ? watch : &nobody, .err = err, .out = out, .to = 1 };
+    zn_extended e = { in, mask, plan->place };
+    const zn_source larger = { plan->w, plan->h, 3, zn_extended_read, &e },
+                    around = { plan->w, plan->h, 1, zn_extended_around, &e };
     zn_status s;
 
     *result = (zn_generate_result){ 0 };
     if (err)
         err->text[0] = 0;
     if (!plan->how.prompt || plan->nothing || !in != !plan->has_input || (mask && !in) || out->c != 3 ||
-        out->w != plan->change.w || out->h != plan->change.h)
+        out->w != plan->change.w || out->h != plan->change.h * plan->how.n)
         return zn_fail(err, ZN_E_USAGE, "this is not what was planned");
     if ((s = zn_task_begin(&r.turn, plan->session, err)))
         return s;
     zn_generate_begin(&r.work, &r.plan);
     r.work.canvas = whole_canvas(plan);
-    r.work.encodes = encodes(plan, mask != NULL);
-    s = run_on(&r, in, mask);
+    r.work.encodes = encodes(plan, mask != NULL || plan->extends);
+    r.work.refines = plan->how.scale > 1;
+    s = plan->extends ? run_on(&r, &larger, &around) : run_on(&r, in, mask);
     zn_use_end(&r.transformer);
     zn_use_end(&r.work.preview);
     zn_canvas_free(&r.work.canvas);
     free(r.tokens.data);
     free(r.features.data);
-    free(r.noise.data);
-    free(r.first.data);
-    free(r.mask.data);
-    free(r.latent.data);
+    free_inputs(&r);
     zn_task_end(&r.turn);
     return s;
 }

@@ -144,6 +144,50 @@ bool zn_canvas_put(float *out, const zn_canvas *v, const float *picture)
     return true;
 }
 
+/* ---- a larger canvas ------------------------------------------------------------------------------------------ */
+
+static int32_t inside(int32_t x, int32_t n)
+{
+    return x < 0 ? 0 : x < n ? x : n - 1;
+}
+
+bool zn_extended_read(void *cookie, zn_rect r, float *dst)
+{
+    const zn_extended *e = cookie;
+    const int32_t x0 = inside(r.x - e->place.x, e->place.w), x1 = inside(r.x + r.w - 1 - e->place.x, e->place.w);
+    float *line = malloc((size_t)(x1 - x0 + 1) * 3 * sizeof *line);
+    bool ok = line;
+
+    for (int32_t y = 0; ok && y < r.h; y++) {
+        ok =
+            e->in->read(e->in->cookie, (zn_rect){ x0, inside(r.y + y - e->place.y, e->place.h), x1 - x0 + 1, 1 }, line);
+        for (int32_t x = 0; x < r.w; x++, dst += 3)
+            memcpy(dst, line + 3 * (inside(r.x + x - e->place.x, e->place.w) - x0), 3 * sizeof *dst);
+    }
+    free(line);
+    return ok;
+}
+
+bool zn_extended_around(void *cookie, zn_rect r, float *dst)
+{
+    const zn_extended *e = cookie;
+    const zn_rect p = e->place;
+    bool ok = true;
+
+    for (int32_t y = r.y; y < r.y + r.h; y++, dst += r.w) {
+        const int32_t from = r.x > p.x ? r.x : p.x, to = r.x + r.w < p.x + p.w ? r.x + r.w : p.x + p.w;
+
+        for (int32_t x = 0; x < r.w; x++)
+            dst[x] = 1;
+        if (y < p.y || y >= p.y + p.h || from >= to)
+            continue;
+        memset(dst + (from - r.x), 0, (size_t)(to - from) * sizeof *dst);
+        if (e->mask)
+            ok &= e->mask->read(e->mask->cookie, (zn_rect){ from - p.x, y - p.y, to - from, 1 }, dst + (from - r.x));
+    }
+    return ok;
+}
+
 /* ---- the mask ----------------------------------------------------------------------------------------------- */
 
 /* The pixels of the mask that are not 0; empty: there are none. */
@@ -189,10 +233,23 @@ static void chamfer_line(float *line, const float *before, int w, int step)
     }
 }
 
-/* Inside, the mask rises from 0 over as many pixels; outside it stays 0. */
-static bool feather_mask(zn_canvas *v, double feather)
+/* The distance of each pixel to the next one that is in the mask, or is not. */
+static void distances(float *far, const zn_canvas *v, bool to_mask)
 {
-    const size_t w = (size_t)v->out_w, h = (size_t)v->out_h, len = w * h;
+    const size_t w = (size_t)v->out_w, h = (size_t)v->out_h;
+
+    for (size_t i = 0; i < w * h; i++)
+        far[i] = (v->mask[i] > 0) == to_mask ? 0 : FLT_MAX;
+    for (size_t y = 0; y < h; y++)
+        chamfer_line(far + y * w, y ? far + (y - 1) * w : NULL, v->out_w, 1);
+    for (size_t y = h; y--;)
+        chamfer_line(far + y * w, y + 1 < h ? far + (y + 1) * w : NULL, v->out_w, -1);
+}
+
+/* Inside, the mask rises from 0 over as many pixels; outside it stays 0.  grows: it has become so much larger before. */
+static bool feather_mask(zn_canvas *v, double feather, bool grows)
+{
+    const size_t len = (size_t)v->out_w * (size_t)v->out_h;
     const float width = (float)feather + 1;
     float *far;
 
@@ -200,12 +257,12 @@ static bool feather_mask(zn_canvas *v, double feather)
         return true;
     if (!(far = malloc(len * sizeof *far)))
         return false;
-    for (size_t i = 0; i < len; i++)
-        far[i] = v->mask[i] > 0 ? FLT_MAX : 0;
-    for (size_t y = 0; y < h; y++)
-        chamfer_line(far + y * w, y ? far + (y - 1) * w : NULL, v->out_w, 1);
-    for (size_t y = h; y--;)
-        chamfer_line(far + y * w, y + 1 < h ? far + (y + 1) * w : NULL, v->out_w, -1);
+    if (grows)
+        distances(far, v, true);
+    for (size_t i = 0; grows && i < len; i++)
+        if (far[i] < width)
+            v->mask[i] = 1;
+    distances(far, v, false);
     for (size_t i = 0; i < len; i++)
         if (far[i] < width) {
             const float t = far[i] / width;
@@ -217,7 +274,7 @@ static bool feather_mask(zn_canvas *v, double feather)
 }
 
 zn_status zn_canvas_read_mask(zn_canvas *v, bool *empty, const zn_source *mask, zn_rect change, double feather,
-                              zn_error *err)
+                              bool grows, zn_error *err)
 {
     const size_t len = (size_t)v->out_w * (size_t)v->out_h;
     zn_rect bounds;
@@ -231,7 +288,7 @@ zn_status zn_canvas_read_mask(zn_canvas *v, bool *empty, const zn_source *mask, 
     bounds = bounds_of(v);
     *empty = bounds.w == 0;
     v->part = zn_rect_grow(bounds, zn_generate_context(bounds.w, bounds.h), v->out_w, v->out_h);
-    return feather_mask(v, feather) ? ZN_OK : zn_fail(err, ZN_E_MEMORY, "out of memory");
+    return feather_mask(v, feather, grows) ? ZN_OK : zn_fail(err, ZN_E_MEMORY, "out of memory");
 }
 
 bool zn_canvas_latent_mask(float *dst, const zn_canvas *v)

@@ -10,25 +10,35 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FACTOR = ZN_GENERATE_FACTOR, CHANNELS = ZN_GENERATE_CHANNELS };
+enum { FACTOR = ZN_GENERATE_FACTOR, CHANNELS = ZN_GENERATE_CHANNELS, USUAL_ROWS = 4096, MAX_SIDE = 1 << 20 };
 
 /* ---- settings ------------------------------------------------------------------------------------------------ */
 
 const zn_field zn_generate_fields[] = {
     { "prompt", ZN_TEXT, offsetof(zn_generate, prompt), 0, 0, "what the picture shows" },
     { "seed", ZN_COUNT, offsetof(zn_generate, seed), 0, UINT32_MAX, "another number makes another picture" },
+    { "n", ZN_WHOLE, offsetof(zn_generate, n), 1, 16, "pictures: of this seed and those after it" },
     { "steps", ZN_WHOLE, offsetof(zn_generate, steps), 1, 100, "from noise to the picture" },
     { "width", ZN_WHOLE, offsetof(zn_generate, width), 16, 4096, "of a new picture" },
     { "height", ZN_WHOLE, offsetof(zn_generate, height), 16, 4096, "of a new picture" },
     { "change", ZN_REAL, offsetof(zn_generate, change), 0, 1, "how far an input may change" },
     { "feather", ZN_REAL, offsetof(zn_generate, feather), 0, 1000, "the soft edge inside of a mask, in pixels" },
+    { "left", ZN_WHOLE, offsetof(zn_generate, left), 0, 4096, "pixels that are painted beside an input" },
+    { "top", ZN_WHOLE, offsetof(zn_generate, top), 0, 4096, "above it" },
+    { "right", ZN_WHOLE, offsetof(zn_generate, right), 0, 4096, "beside it" },
+    { "bottom", ZN_WHOLE, offsetof(zn_generate, bottom), 0, 4096, "below it" },
+    { "scale", ZN_WHOLE, offsetof(zn_generate, scale), 1, 4,
+      "how many times the picture is enlarged, and then refined" },
+    { "refine", ZN_REAL, offsetof(zn_generate, refine), 0, 1, "how far an enlarged picture may change" },
     { "weights", ZN_TEXT, offsetof(zn_generate, weights), 0, 0, "the folder of the model's files" },
     { 0 },
 };
 
 zn_generate zn_generate_defaults(void)
 {
-    return (zn_generate){ .steps = 8, .width = 1024, .height = 1024, .change = 1, .feather = 16 };
+    return (zn_generate){
+        .n = 1, .steps = 8, .width = 1024, .height = 1024, .change = 1, .feather = 16, .scale = 1, .refine = 0.3
+    };
 }
 
 /* ---- describe ------------------------------------------------------------------------------------------------ */
@@ -59,7 +69,8 @@ static bool overlap(zn_rect *both, zn_rect r, int32_t w, int32_t h)
 static zn_key key_of(const zn_generate_plan *p)
 {
     const zn_generate *how = &p->how;
-    const double numbers[] = { how->seed, how->steps, how->width, how->height, how->change, how->feather };
+    const double numbers[] = { how->seed, how->n,   how->steps, how->width,  how->height, how->change, how->feather,
+                               how->left, how->top, how->right, how->bottom, how->scale,  how->refine };
     zn_key key = { 0, 0 };
 
     zn_key_add_text(&key, "generate");
@@ -75,7 +86,9 @@ static zn_key key_of(const zn_generate_plan *p)
 zn_status zn_generate_describe(zn_generate_plan *p, zn_session *session, const zn_choice *choice,
                                const zn_generate *how, int32_t w, int32_t h, const zn_rect *mask, zn_error *err)
 {
+    const bool extends = how->left || how->top || how->right || how->bottom;
     zn_status s = zn_field_check(how, zn_generate_fields, err);
+    const int32_t scale = s ? 1 : how->scale;
     zn_rect both;
 
     *p = (zn_generate_plan){ .how = *how, .choice = choice ? *choice : (zn_choice){ 0 }, .session = session };
@@ -83,11 +96,27 @@ zn_status zn_generate_describe(zn_generate_plan *p, zn_session *session, const z
     p->w = p->has_input ? w : how->width;
     p->h = p->has_input ? h : how->height;
     p->change = (zn_rect){ 0, 0, p->w, p->h };
-    p->masked = p->has_input && mask;
-    p->nothing = p->has_input && how->change <= 0;
-    if (s || p->nothing)
+    if (s)
         return s;
-    if (p->masked && overlap(&both, *mask, w, h))
+    p->place = p->change;
+    p->extends = p->has_input && extends;
+    p->adds = p->has_input && !p->extends && scale == 1;
+    p->masked = p->has_input && (mask || extends);
+    p->nothing = p->adds && how->change <= 0;
+    if (p->nothing)
+        return s;
+    if (scale > 1 && p->masked)
+        return zn_fail(err, ZN_E_USAGE, "A picture is enlarged as a whole: set scale to 1 for a part of it.");
+    if (p->extends) {
+        p->place.x = how->left;
+        p->place.y = how->top;
+    }
+    if (p->w > MAX_SIDE || p->h > MAX_SIDE)
+        return zn_fail(err, ZN_E_USAGE, "A picture of %d x %d is too large: crop it first.", p->w, p->h);
+    p->w = (p->w + (p->extends ? how->left + how->right : 0)) * scale;
+    p->h = (p->h + (p->extends ? how->top + how->bottom : 0)) * scale;
+    p->change = (zn_rect){ 0, 0, p->w, p->h };
+    if (p->adds && p->masked && overlap(&both, *mask, w, h))
         p->change = zn_rect_grow(both, zn_generate_context(both.w, both.h), w, h);
     if (how->prompt && !*how->prompt)
         return zn_fail(err, ZN_E_USAGE, "There is no prompt: say what the picture shows.");
@@ -111,6 +140,7 @@ int zn_generate_inputs(zn_array *in, const zn_generate_work *k)
     const zn_array z = latent_of(&k->canvas);
 
     in[0] = in[2] = z;
+    in[0].h *= k->batch;
     in[1] = k->cap;
     in[3] = (zn_array){ NULL, z.h, z.w, 1 };
     return !k->encodes ? 2 : k->canvas.mask ? 4 : 3;
@@ -119,10 +149,12 @@ int zn_generate_inputs(zn_array *in, const zn_generate_work *k)
 int zn_generate_settings(zn_value *set, const zn_generate_work *k)
 {
     const zn_generate *how = &k->plan->how;
+    const double change = k->refines ? how->refine : k->plan->extends ? 1 : how->change;
 
     set[0] = (zn_value){ "steps", how->steps };
-    set[1] = (zn_value){ "change", how->change > 0.01 ? how->change : 0.01 };
-    return k->encodes ? 2 : 1;
+    set[1] = (zn_value){ "n", k->batch };
+    set[2] = (zn_value){ "change", change > 0.01 ? change : 0.01 };
+    return k->encodes ? 3 : 2;
 }
 
 /* ---- precision ----------------------------------------------------------------------------------------------- */
@@ -211,11 +243,11 @@ static zn_status choose_precision(zn_planned *out, zn_generate_work *k, const st
 static size_t arrays_of(const zn_generate_work *k)
 {
     const zn_canvas *v = &k->canvas;
-    const size_t out = (size_t)v->out_w * (size_t)v->out_h * 3;
+    const size_t out = (size_t)k->plan->change.w * (size_t)k->plan->change.h * 3 * (size_t)k->plan->how.n;
     const size_t part = (size_t)v->part.w * (size_t)v->part.h * 3;
     const size_t picture = (size_t)v->w * (size_t)v->h * 3;
     const size_t latent = picture * CHANNELS / (3 * FACTOR * FACTOR);
-    size_t n = out + 2 * picture + 5 * latent;
+    size_t n = out + 2 * picture + (size_t)(3 + k->plan->how.n + k->batch) * latent;
 
     if (k->plan->has_input)
         n += part;
@@ -225,6 +257,8 @@ static size_t arrays_of(const zn_generate_work *k)
         n += 2 * part;
     if (k->preview)
         n += out;
+    if (k->plan->how.scale > 1)
+        n += 3 * (size_t)zn_tiles_count(zn_generate_tiles(k->plan)) * latent;
     return n * sizeof(float);
 }
 
@@ -295,9 +329,40 @@ static zn_status choose_halves(zn_generate_work *k, zn_footprint transformer, zn
     return ZN_OK;
 }
 
+/* Pictures at once: all that fit, where each step reads the weights from disk; otherwise as many as have the rows that a
+ * linear layer is fast with. */
+static void choose_batch(zn_planned *out, zn_generate_work *k, step t)
+{
+    const double rows = (double)k->canvas.w * k->canvas.h / (ZN_GENERATE_MULTIPLE * ZN_GENERATE_MULTIPLE);
+    const double most = out->plan.streamed ? k->plan->how.n : USUAL_ROWS / rows;
+    int32_t batch = most < k->plan->how.n ? (int32_t)most : k->plan->how.n;
+    zn_array in[4];
+    zn_value set[3];
+    zn_job job = *t.job;
+    zn_planned planned;
+    zn_error ignored;
+
+    t.in = in;
+    t.job = &job;
+    job.set = set;
+    for (; batch > 1; batch = (batch + 1) / 2) {
+        k->batch = batch;
+        zn_generate_inputs(in, k);
+        zn_generate_settings(set, k);
+        if (!plan_step(&planned, k, &t, &ignored) && planned.plan.streamed == out->plan.streamed) {
+            *out = planned;
+            return;
+        }
+        if (batch == 2)
+            break;
+    }
+    k->batch = 1;
+}
+
 void zn_generate_begin(zn_generate_work *k, zn_generate_plan *plan)
 {
     k->plan = plan;
+    k->batch = 1;
     for (int i = 0; i < ZN_ZIMAGE_PARTS; i++)
         k->terms[i] =
             (zn_terms){ .choice = plan->choice, .alone = i != ZN_ZIMAGE_PREVIEW }; /* opened before the others */
@@ -309,8 +374,9 @@ zn_status zn_generate_choose(zn_generate_work *k, zn_note *note, zn_error *err)
     const size_t arrays = zn_session_is_remote(p->session, &p->choice) ? 0 : arrays_of(k);
     const zn_array tokens = { NULL, 1, 1, k->n_tokens };
     zn_planned text, sample;
-    zn_value set[2];
+    zn_value set[3];
     zn_array in[4];
+    step steps;
     zn_plan shows = { 0 };
     zn_footprint transformer;
     zn_job job = { .set = set, .preview_with = k->preview ? zn_use_model(k->preview) : NULL };
@@ -331,10 +397,11 @@ zn_status zn_generate_choose(zn_generate_work *k, zn_note *note, zn_error *err)
     list_network(p, p->file[ZN_ZIMAGE_TEXT].name, &text);
 
     job.n_set = zn_generate_settings(set, k);
-    s = choose_precision(
-        &sample, k, &(step){ ZN_ZIMAGE_TRANSFORMER, "z-image-sample", in, zn_generate_inputs(in, k), &job }, note, err);
-    if (s)
+    steps = (step){ ZN_ZIMAGE_TRANSFORMER, "z-image-sample", in, zn_generate_inputs(in, k), &job };
+    if ((s = choose_precision(&sample, k, &steps, note, err)))
         return s;
+    if (p->how.scale == 1)
+        choose_batch(&sample, k, steps);
     list_network(p, p->file[ZN_ZIMAGE_TRANSFORMER].name, &sample);
     transformer = footprint(&sample.plan);
     transformer.beside -= shows.weight_bytes;

@@ -211,6 +211,16 @@ void zn_task_end(zn_task_turn *t)
         zn_session_leave(t->session);
 }
 
+void zn_task_pause(zn_task_turn *t)
+{
+    t->session->working = false;
+}
+
+void zn_task_resume(zn_task_turn *t)
+{
+    t->session->working = true;
+}
+
 void zn_note_add(zn_note *note, const char *sentence)
 {
     const size_t len = strlen(note->text);

@@ -16,6 +16,10 @@ typedef struct zn_task_turn {
 zn_status zn_task_begin(zn_task_turn *t, zn_session *session, zn_error *err);
 void zn_task_end(zn_task_turn *t);
 
+/* Between these two, another task of this thread may run; the turn stays. */
+void zn_task_pause(zn_task_turn *t);
+void zn_task_resume(zn_task_turn *t);
+
 /* The precision that the networks of a choice are opened with: what was asked for, $ZENITH_PRECISION, "auto", or, with a note,
  * fp32 where a CPU lacks that.  note: NULL, or gets the sentence. */
 zn_status zn_session_precision(const char **precision, zn_session *session, const zn_choice *choice, zn_note *note,

@@ -277,7 +277,7 @@ zn_apply_is_new (const ZnSettings *settings, GeglBuffer *source)
 {
   return settings->filter->from_nothing ||
          (settings->filter->makes_layer && ! g_object_get_data (G_OBJECT (source), MASK_KEY) &&
-          zn_settings_find_number (settings, "change", 1.0) == 1.0);
+          ! zn_settings_begins_with_layer (settings));
 }
 
 const gchar *
@@ -412,7 +412,6 @@ zn_apply_to_layer (const ZnSettings *settings,
 {
   const GeglRectangle *all    = gegl_buffer_get_extent (source);
   const GeglRectangle *place  = g_object_get_data (G_OBJECT (source), PLACE_KEY);
-  const gboolean       is_new = zn_apply_is_new (settings, source);
   const gboolean       placed = settings->filter->from_nothing && place;
   GeglRectangle        box    = placed ? square_in (place) : *all;
   GeglBuffer          *dest;
@@ -427,13 +426,14 @@ zn_apply_to_layer (const ZnSettings *settings,
       return NULL;
     }
   run_begin (&run, settings, source, &box, all, progress, data);
-  if (! placed && (is_new || settings->filter->enlarges))
+  if (! placed && (settings->filter->makes_layer || settings->filter->enlarges))
     {
       box        = gegl_node_get_bounding_box (run.op);
       run.result = run.op;
     }
-  dest = gegl_buffer_new (&box,
-                          is_new ? babl_format ("R'G'B'A float") : gegl_buffer_get_format (source));
+  dest = gegl_buffer_new (&box, settings->filter->makes_layer && ! gegl_rectangle_equal (&box, all)
+                                    ? babl_format ("R'G'B'A float")
+                                    : gegl_buffer_get_format (source));
   if (! run_process (&run, settings, &box, dest, error))
     g_clear_object (&dest);
 

@@ -84,7 +84,7 @@ gboolean zn_apply_is_new (const ZnSettings *settings, GeglBuffer *source);
 
 /* The layer that a filter makes: of the source's place and size, with its pixels where
  * nothing is selected, or, if it is new or larger, of its own size, at 0,0 or at the place that was
- * set.  To be unreferenced; NULL: it failed or was cancelled.
+ * set; the pictures of a property 'n' side by side.  To be unreferenced; NULL: it failed or was cancelled.
  */
 GeglBuffer *zn_apply_to_layer (const ZnSettings *settings,
                                GeglBuffer       *source,

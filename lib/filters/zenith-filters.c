@@ -232,6 +232,10 @@ const ZnFilter zn_filters[] = {
       .help        = "Makes a new layer with the picture that 'prompt' describes, 'width' x "
                      "'height'.  With 'change' below 1 it begins with the layer; with a selection "
                      "it paints only there, and 'feather' is the width of the soft edge inside.  "
+                     "'left', 'top', 'right' and 'bottom' are pixels around the layer that are "
+                     "painted, too: the layer and the canvas grow.  With 'scale' above 1 the "
+                     "picture is enlarged and then refined, by 'refine'.  'n' pictures have 'seed' "
+                     "and those after it.  "
                      "Equal seeds give equal pictures.  'weights' is a folder with the files of "
                      "Z-Image-Turbo, an empty string looks for them among the models.  They are "
                      "published under the Apache license 2.0 at "
@@ -240,7 +244,8 @@ const ZnFilter zn_filters[] = {
       .weights_url = "https://huggingface.co/Tongyi-MAI/Z-Image-Turbo",
       .mark        = "generated",
       .properties  = { "prompt", "seed", "steps", "width", "height", "change", "feather", "weights",
-                       "engine", "precision" },
+                       "engine", "precision", "n", "left", "top", "right", "bottom", "scale",
+                       "refine" },
       .n_arguments = 9,
   },
 };

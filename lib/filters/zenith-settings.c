@@ -434,6 +434,16 @@ zn_settings_layer_name (const ZnSettings *settings)
   return name;
 }
 
+gboolean
+zn_settings_begins_with_layer (const ZnSettings *settings)
+{
+  return zn_settings_find_number (settings, "change", 1.0) < 1.0 ||
+         zn_settings_find_number (settings, "left", 0.0) > 0.0 ||
+         zn_settings_find_number (settings, "top", 0.0) > 0.0 ||
+         zn_settings_find_number (settings, "right", 0.0) > 0.0 ||
+         zn_settings_find_number (settings, "bottom", 0.0) > 0.0;
+}
+
 gint
 zn_settings_scale (const ZnSettings *settings)
 {

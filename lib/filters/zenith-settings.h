@@ -87,6 +87,9 @@ gdouble zn_settings_find_number (const ZnSettings *settings, const gchar *name, 
 /* How many times as wide and high the result is. */
 gint zn_settings_scale (const ZnSettings *settings);
 
+/* Whether a filter that makes a layer begins with one: where that may change altogether, only to extend it. */
+gboolean zn_settings_begins_with_layer (const ZnSettings *settings);
+
 /* What a layer that these settings make is called: the prompt, shortened, or what the sliders do
  * ("Smile +50, Age -20").  Free it. */
 gchar *zn_settings_layer_name (const ZnSettings *settings);

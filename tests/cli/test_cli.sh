@@ -145,6 +145,12 @@ if "$zenith" generate "$tmp/fox.png" --set prompt= 2>&1 | grep -q 'no prompt'; t
   expect 0 '' "generate: from PNG" generate "$tmp/fox.png" "$tmp/same.ppm" --set prompt="a red fox" --set change=0
   expect 0 '' "the same pixels as PPM" cmp "$tmp/fox.ppm" "$tmp/same.ppm"
 fi
+expect 0 '' "generate: three seeds" generate "$tmp/seeds.npy" --set prompt="a red fox" --set width=40 --set height=24 n=3
+expect 0 '' "the first is the one alone" cmp "$tmp/fox.npy" "$tmp/seeds-1.npy"
+expect 0 '' "the others are others" sh -c "! cmp -s '$tmp/seeds-2.npy' '$tmp/seeds-1.npy' && ! cmp -s '$tmp/seeds-3.npy' '$tmp/seeds-2.npy'"
+expect 0 '' "generate: a larger canvas" generate "$tmp/fox.npy" "$tmp/wide.npy" --set prompt="a wood" left=16 bottom=9
+expect 0 '\(33, 56, 3\)' "of its size" head -c 128 "$tmp/wide.npy"
+expect 1 'enlarged as a whole' "generate: a part is not enlarged" generate "$tmp/fox.npy" "$tmp/wide.npy" --set prompt="a wood" left=16 scale=2
 npy "$tmp/black.npy" 24 40 3
 expect 0 '' "generate: nothing is selected" generate "$tmp/fox.npy" "$tmp/kept.npy" --set prompt="a hat" --in "mask=$tmp/black.npy"
 expect 0 '' "nothing changes" cmp "$tmp/fox.npy" "$tmp/kept.npy"

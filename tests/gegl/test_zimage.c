@@ -267,6 +267,94 @@ test_other_masks_and_sizes (void)
   g_object_unref (away);
 }
 
+/* Several seeds side by side, the pictures that each of them makes alone; likewise changes of an input. */
+static void
+test_several_seeds (void)
+{
+  GeglBuffer *in = picture ("R'G'B'A u8", 0, 0, 48, 32, 73);
+
+  for (gint changes = 0; changes < 2; changes++)
+    {
+      gfloat *all = make ("seeds", "width=48 height=32 steps=2 seed=5 n=3 change=0.5",
+                          changes ? in : NULL, NULL);
+
+      for (gint i = 0; i < 3; i++)
+        {
+          gchar  *settings = g_strdup_printf ("width=48 height=32 steps=2 change=0.5 seed=%d",
+                                              5 + i);
+          gfloat *one      = make ("seeds", settings, changes ? in : NULL, NULL);
+
+          for (gint y = 0; y < 32; y++)
+            CHECK (! memcmp (all + (y * 144 + i * 48) * 4, one + y * 48 * 4, 48 * 16),
+                   "row %d of picture %d is another one (%d): %g, not %g", y, i, changes,
+                   all[(y * 144 + i * 48) * 4], one[y * 48 * 4]);
+          g_free (one);
+          g_free (settings);
+        }
+      g_free (all);
+    }
+  g_object_unref (in);
+}
+
+/* Around the input and in its transparent pixels everything is painted; its own pixels stay, but for the seam. */
+static void
+test_a_larger_canvas (void)
+{
+  static const gchar *const formats[] = { "R'G'B'A u8", "R'G'B' u16" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
+    {
+      GeglBuffer *in     = picture (formats[i], 7, 3, 60, 50, 74);
+      Run         run    = new_run ("a wood", "steps=2 left=30 bottom=20 feather=1", in, NULL);
+      gfloat     *want   = pixels_of (in, gegl_buffer_get_extent (in), "R'G'B'A float");
+      gfloat     *got    = run_pixels (&run, &run.box);
+      gchar      *status = run_status (&run);
+      gint        kept   = 0;
+
+      CHECK (! *status, "%s", status);
+      CHECK (gegl_rectangle_equal (&run.box, GEGL_RECTANGLE (-23, 3, 90, 70)),
+             "it is %dx%d at %d,%d", run.box.width, run.box.height, run.box.x, run.box.y);
+      CHECK (all_finite (got, 90 * 70 * 4) && mean_change (got, got + 4, 30 * 4) > 0.001,
+             "nothing is painted");
+      for (gint y = 0; y < 45; y++)
+        for (gint x = 5; x < 60; x++)
+          {
+            const gboolean near = i == 0 && (x + y) % 7 != 3; /* to a transparent pixel */
+
+            kept += ! near;
+            CHECK (near || ! memcmp (got + (y * 90 + x + 30) * 4, want + (y * 60 + x) * 4, 12),
+                   "%s: %d,%d changed: %g, not %g", formats[i], x, y, got[(y * 90 + x + 30) * 4],
+                   want[(y * 60 + x) * 4]);
+            CHECK (got[(y * 90 + x + 30) * 4 + 3] == 1.0f, "%d,%d is transparent", x, y);
+          }
+      CHECK (kept > 300, "%s: %d pixels stay", formats[i], kept);
+      g_free (want);
+      g_free (got);
+      g_free (status);
+      g_object_unref (in);
+      run_free (&run);
+    }
+}
+
+/* A new picture and one from the input, twice as large; what refining changes, and that threads do not. */
+static void
+test_enlarged_and_refined (void)
+{
+  GeglBuffer *in    = picture ("R'G'B' u8", 0, 0, 60, 40, 75);
+  gfloat     *plain = make ("a cat", "steps=2 width=48 height=48 scale=2 refine=0", in, NULL);
+  gfloat     *got   = make ("a cat", "steps=2 width=48 height=48 scale=2 refine=0.4", in, NULL);
+  Run         run   = new_run ("a cat", "steps=2 width=48 height=32 scale=3", NULL, NULL);
+
+  CHECK (all_finite (got, 120 * 80 * 4) && mean_change (got, plain, 120 * 80 * 4) > 0.01,
+         "nothing is refined");
+  CHECK (run.box.width == 144 && run.box.height == 96, "it has %dx%d", run.box.width,
+         run.box.height);
+  run_free (&run);
+  g_free (plain);
+  g_free (got);
+  g_object_unref (in);
+}
+
 /* ---- estimates and cancelling --------------------------------------------- */
 
 typedef struct
@@ -532,6 +620,9 @@ main (int argc, char **argv)
   RUN (test_a_picture_changes);
   RUN (test_a_mask_bounds_the_change);
   RUN (test_other_masks_and_sizes);
+  RUN (test_several_seeds);
+  RUN (test_a_larger_canvas);
+  RUN (test_enlarged_and_refined);
   RUN (test_estimates);
   RUN (test_cancelling);
   RUN (test_little_memory);

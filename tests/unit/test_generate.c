@@ -124,12 +124,12 @@ static void test_what_may_change(void)
 static void test_what_a_result_depends_on(void)
 {
     const zn_generate base = random_weights();
-    zn_generate how[8];
+    zn_generate how[15];
     zn_generate_plan plan;
-    zn_key key[9];
+    zn_key key[16];
     zn_error err;
 
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 15; i++)
         how[i] = base;
     how[1].prompt = "a hen";
     how[2].seed++;
@@ -138,15 +138,22 @@ static void test_what_a_result_depends_on(void)
     how[5].height++;
     how[6].change = 0.5;
     how[7].feather++;
-    for (int i = 0; i < 8; i++) {
+    how[8].n++;
+    how[9].left++;
+    how[10].top++;
+    how[11].right++;
+    how[12].bottom++;
+    how[13].scale++;
+    how[14].refine = 0.5;
+    for (int i = 0; i < 15; i++) {
         CHECK(!describe(&plan, &how[i], 0, 0, NULL, &err), "%s", err.text);
         key[i] = plan.key;
     }
     CHECK(!zn_generate_describe(&plan, session, &(zn_choice){ .engine = "scalar", .precision = "int4" }, &base, 0, 0,
                                 NULL, &err),
           "%s", err.text);
-    key[8] = plan.key;
-    for (int i = 0; i < 9; i++)
+    key[15] = plan.key;
+    for (int i = 0; i < 16; i++)
         for (int j = 0; j < i; j++)
             CHECK(memcmp(&key[i], &key[j], sizeof key[i]), "%d and %d have one key", j, i);
     CHECK(!describe(&plan, &base, 0, 0, NULL, &err) && !memcmp(&key[0], &plan.key, sizeof plan.key), "%s", err.text);
@@ -207,6 +214,36 @@ static void test_the_networks_of_a_change(void)
     CHECK(plan.network[3].name, "the input is not encoded");
 }
 
+/* Pictures at once: as many as 4096 tokens are, and all of them where layers are read from disk. */
+static void test_pictures_at_once(void)
+{
+    static const struct {
+        const char *memory;
+        int side, n, batch;
+    } each[] = { { "64G", 512, 6, 4 }, { "64G", 1024, 2, 1 }, { "3500", 1024, 3, 3 } };
+
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        zn_generate how = random_weights();
+        zn_generate_work k = { .n_tokens = 100 };
+        zn_generate_plan plan;
+        zn_note note = { "" };
+        zn_error err;
+
+        if (INSTRUMENTED && i)
+            return; /* counting takes long */
+        setenv("ZENITH_MEMORY", each[i].memory, 1);
+        how.width = how.height = each[i].side;
+        how.n = each[i].n;
+        CHECK(!describe(&plan, &how, 0, 0, NULL, &err), "%s", err.text);
+        zn_generate_begin(&k, &plan);
+        k.canvas = (zn_canvas){ .out_w = plan.w, .out_h = plan.h, .part = { 0, 0, plan.w, plan.h } };
+        zn_canvas_set_size(&k.canvas, &how);
+        CHECK(!zn_generate_choose(&k, &note, &err), "%s", err.text);
+        CHECK(k.batch == each[i].batch, "case %zu: %d at once", i, k.batch);
+    }
+    unsetenv("ZENITH_MEMORY");
+}
+
 static void test_runs_that_were_not_planned(void)
 {
     zn_generate how = random_weights();
@@ -253,7 +290,7 @@ static void test_a_feather(void)
     bool empty;
     zn_error err;
 
-    CHECK(!zn_canvas_read_mask(&v, &empty, &mask, all, 7, &err) && !empty, "%s", err.text);
+    CHECK(!zn_canvas_read_mask(&v, &empty, &mask, all, 7, false, &err) && !empty, "%s", err.text);
     CHECK(v.part.x == 36 && v.part.y == 0 && v.part.w == 208 && v.part.h == 184, "it sees %d,%d %dx%d", v.part.x,
           v.part.y, v.part.w, v.part.h);
     for (int y = 0; y < H; y++)
@@ -268,8 +305,99 @@ static void test_a_feather(void)
     zn_canvas_free(&v);
     box.w = 0;
     v = (zn_canvas){ .out_w = W, .out_h = H, .part = all };
-    CHECK(!zn_canvas_read_mask(&v, &empty, &mask, all, 7, &err) && empty, "an empty mask is not");
+    CHECK(!zn_canvas_read_mask(&v, &empty, &mask, all, 7, false, &err) && empty, "an empty mask is not");
     zn_canvas_free(&v);
+}
+
+static bool read_ramp(void *cookie, zn_rect r, float *dst)
+{
+    (void)cookie;
+    for (int y = r.y; y < r.y + r.h; y++)
+        for (int x = r.x; x < r.x + r.w; x++, dst += 3)
+            dst[0] = (float)x, dst[1] = (float)y, dst[2] = 7;
+    return true;
+}
+
+/* Beside an input its edge goes on, and everything is painted; the soft edge is inside of the input. */
+static void test_a_larger_canvas(void)
+{
+    enum { LEFT = 50, TOP = 9, IN_W = 200, IN_H = 150 };
+    const zn_source in = { IN_W, IN_H, 3, read_ramp, NULL };
+    zn_extended e = { &in, NULL, { LEFT, TOP, IN_W, IN_H } };
+    const zn_rect all = { 0, 0, W, H };
+    const zn_source around = { W, H, 1, zn_extended_around, &e };
+    static float picture[W * H * 3];
+    zn_canvas v = { .out_w = W, .out_h = H, .part = all };
+    zn_generate how = random_weights();
+    zn_generate_plan plan;
+    bool empty;
+    zn_error err;
+
+    CHECK(zn_extended_read(&e, all, picture), "it cannot be read");
+    CHECK(!zn_canvas_read_mask(&v, &empty, &around, all, 7, true, &err) && !empty, "%s", err.text);
+    for (int y = 0; y < H; y++)
+        for (int x = 0; x < W; x++) {
+            const int ix = x - LEFT, iy = y - TOP;
+            const int cx = ix < 0 ? 0 : ix < IN_W ? ix : IN_W - 1, cy = iy < 0 ? 0 : iy < IN_H ? iy : IN_H - 1;
+            const bool known = ix == cx && iy == cy;
+            const bool deep = ix >= 7 && ix < IN_W - 7 && iy >= 7 && iy < IN_H - 7;
+            const float *p = picture + 3 * (y * W + x), m = v.mask[y * W + x];
+
+            CHECK(p[0] == (float)cx && p[1] == (float)cy && p[2] == 7, "%d,%d: %g,%g", x, y, (double)p[0],
+                  (double)p[1]);
+            CHECK(known ? deep ? m == 0 : m > 0 : m == 1, "%d,%d: %g is painted", x, y, (double)m);
+        }
+    zn_canvas_free(&v);
+    how.left = LEFT;
+    how.bottom = 30;
+    CHECK(!describe(&plan, &how, IN_W, IN_H, NULL, &err), "%s", err.text);
+    CHECK(plan.w == IN_W + LEFT && plan.h == IN_H + 30 && plan.place.x == LEFT && !plan.place.y && plan.extends &&
+              !plan.adds && plan.change.w == plan.w && plan.change.h == plan.h,
+          "%dx%d, the input at %d,%d", plan.w, plan.h, plan.place.x, plan.place.y);
+    how.change = 0;
+    CHECK(!describe(&plan, &how, IN_W, IN_H, NULL, &err) && !plan.nothing, "change 0 does not extend");
+    how.scale = 2;
+    CHECK(describe(&plan, &how, IN_W, IN_H, NULL, &err) == ZN_E_USAGE && strstr(err.text, "as a whole"), "'%s'",
+          err.text);
+}
+
+/* Tiles cover the picture, overlap, and leave no seam: equal ones make one picture, and a step between two is spread. */
+static void test_tiles(void)
+{
+    static const struct {
+        int w, h, side, n;
+    } each[] = {
+        { 64, 64, 64, 1 }, { 100, 64, 64, 2 }, { 400, 170, 64, 32 }, { 513, 64, 128, 6 }, { 300, 300, 1024, 1 }
+    };
+    static float picture[400 * 300 * 3], tile[1024 * 128 * 3];
+
+    for (size_t k = 0; k < sizeof each / sizeof *each; k++) {
+        const int w = each[k].w, h = each[k].h;
+        zn_generate_plan plan = { .how = { .width = each[k].side, .height = each[k].side }, .w = w, .h = h };
+        const zn_tiles t = zn_generate_tiles(&plan);
+        int most = 0;
+
+        CHECK(zn_tiles_count(t) == each[k].n, "case %zu: %d tiles", k, zn_tiles_count(t));
+        for (int i = 0; i < w * h * 3; i++)
+            picture[i] = 0.9f;
+        for (int i = 0; i < zn_tiles_count(t); i++) {
+            const zn_rect at = zn_tile_at(t, i);
+
+            CHECK(at.x % 16 == 0 && at.y % 16 == 0 && at.x >= 0 && at.y >= 0 && at.w > 0 && at.h > 0 &&
+                      at.w <= t.side_w && at.h <= t.side_h && at.x + at.w <= w && at.y + at.h <= h,
+                  "tile %d: %d,%d %dx%d", i, at.x, at.y, at.w, at.h);
+            for (int j = 0; j < 128 * 1024 * 3 && at.h <= 128; j++)
+                tile[j] = i ? 0.5f : 0.25f;
+            if (at.h <= 128)
+                zn_tile_put(picture, t, i, tile, 1024);
+            most = at.x + at.w > most ? at.x + at.w : most;
+        }
+        CHECK(most == w, "case %zu ends at %d", k, most);
+        for (int i = 0; i < w * h * 3 && each[k].side <= 128; i++)
+            CHECK(picture[i] >= 0.25f && picture[i] <= 0.5f, "case %zu: pixel %d is %g", k, i / 3, (double)picture[i]);
+        for (int x = 1; x < w && each[k].n == 2; x++)
+            CHECK(fabsf(picture[3 * x] - picture[3 * (x - 1)]) < 0.05f, "a seam at %d", x);
+    }
 }
 
 /* A ramp goes to the networks' size and back; what is outside of the part is 0. */
@@ -315,8 +443,11 @@ int main(void)
     RUN(test_what_a_result_depends_on);
     RUN(test_precisions_that_fit);
     RUN(test_the_networks_of_a_change);
+    RUN(test_pictures_at_once);
     RUN(test_runs_that_were_not_planned);
     RUN(test_a_feather);
+    RUN(test_a_larger_canvas);
+    RUN(test_tiles);
     RUN(test_there_and_back);
     zn_session_close(&session);
     return test_end();
