@@ -343,7 +343,8 @@ static void check_stored(zn_test *t)
         { 1, 1, 23, 1000, 99, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
         { 1, 13, 11, 96, 300, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
         { 2, 20, 17, 40, 200, 1, 1, 1, 0, 0, 1, 0, 0, false, true },
-        { 1, 2, 2, 64, 32, 1, 1, 1, 1, 1, 1, 0, 0, false, true }, /* padding around 1x1 */
+        { 1, 3, 701, 33, 17, 1, 1, 1, 0, 0, 1, 0, 0, false, true }, /* more than are quantised at a time */
+        { 1, 2, 2, 64, 32, 1, 1, 1, 1, 1, 1, 0, 0, false, true },   /* padding around 1x1 */
         { 1, 5, 7, 33, 20, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
         { 1, 12, 12, 130, 70, 3, 3, 1, 1, 1, 1, 0, 0, false, true },
         { 1, 7, 5, 35, 18, 3, 3, 2, 1, 1, 1, 0, 0, false, true },

@@ -78,10 +78,10 @@ static void vulkan_describe(void *dev, char *text, size_t size)
     static const char *const kind[] = { "software", "other", "virtual", "integrated", "discrete" };
     const zn_vk *d = dev;
 
-    snprintf(text, size, "%s (%s; %s%s%s, %zu MiB%s)", d->name, kind[zn_vk_rank(d->has.type)],
+    snprintf(text, size, "%s (%s; %s%s%s%s, %zu MiB%s)", d->name, kind[zn_vk_rank(d->has.type)],
              d->has.half ? "fp16" : "fp32 only", d->has.half && d->has.half_math ? " arithmetic" : "",
-             d->has.matrices ? ", cooperative matrices" : "", d->capacity >> 20,
-             d->has.budget ? ", memory budget" : "");
+             d->has.matrices ? ", cooperative matrices" : "", d->has.dots ? ", integer dot products" : "",
+             d->capacity >> 20, d->has.budget ? ", memory budget" : "");
 }
 
 /* $ZENITH_VULKAN_KIND=integrated: a device in software counts as an integrated one, in tests. */
@@ -194,6 +194,7 @@ const zn_backend zn_backend_vulkan = {
     .conv_pack = zn_vk_conv_pack,
     .conv_pack_rows = zn_vk_conv_pack_rows,
     .conv_scratch = zn_vk_conv_scratch,
+    .conv_inputs = zn_vk_conv_inputs,
     .conv2d = zn_vk_conv2d,
     .norm = zn_vk_norm,
     .group_scales = zn_vk_group_scales,

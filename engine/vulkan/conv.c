@@ -5,7 +5,8 @@
  *     float  bias[cout_pad]          zeros if there is none
  *     T      weight[k][cout_pad]     k = (u * kw + v) * cin + c, cin of a group
  * with cout up to a multiple of 16; padding is zeros.  T is fp16 for dense layers of fp16 models, else float32.
- * int8 and int4 (core/quantise.h) keep the order of the file instead, and are expanded to fp16 before each product:
+ * int8 and int4 (core/quantise.h) keep the order of the file instead, and are expanded to fp16 before each product, or
+ * multiplied as they are (integers.c):
  *     T      weight[cout][k_row]     k = c * kh*kw + tap; k_row = k up to a multiple of ZN_W_GROUP
  *     fp16   scale[cout][k_row / ZN_W_GROUP] */
 #include <stdlib.h>
@@ -53,12 +54,13 @@ size_t zn_vk_conv_size(void *dev, const zn_conv *w)
     return layout_of(w).size;
 }
 
-/* Room for the weights that are expanded. */
+/* Room for the weights that are expanded, or for the inputs that are quantised. */
 size_t zn_vk_conv_scratch(void *dev, const zn_conv *w)
 {
     const layout l = layout_of(w);
 
-    (void)dev;
+    if (zn_vk_conv_inputs(dev, w) == ZN_W_I8)
+        return zn_vk_integers_scratch(w);
     return l.wtype ? up(l.k * l.cout_pad * sizeof(uint16_t), ALIGN) : 0;
 }
 
@@ -164,6 +166,14 @@ static const void *expand(zn_vk *d, const zn_conv *w, const layout *l)
 const float *zn_vk_conv_bias(const zn_conv *w)
 {
     return w->packed;
+}
+
+zn_vk_rows zn_vk_conv_rows(const zn_conv *w)
+{
+    const layout l = layout_of(w);
+    const char *packed = w->packed;
+
+    return (zn_vk_rows){ packed + l.weight, packed + l.scale, l.wtype == ZN_W_I4 };
 }
 
 const void *zn_vk_conv_weight(zn_vk *d, const zn_conv *w, zn_type *type, int *cout_pad)
@@ -357,6 +367,10 @@ void zn_vk_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail
     zn_vk_launch k;
     conv_args g;
 
+    if (zn_vk_conv_inputs(d, w) == ZN_W_I8) {
+        zn_vk_integers(d, y, x, w, t);
+        return;
+    }
     prepare(d, &k, &g, y, x, w, t);
     if (w->groups == 1 && in_half(d, &k, &g, false, false)) {
         zn_vk_run(d, &k);

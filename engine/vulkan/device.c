@@ -116,6 +116,7 @@ typedef struct offers {
     VkPhysicalDeviceSubgroupSizeControlFeaturesEXT subgroups;
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrices;
     VkPhysicalDeviceVulkanMemoryModelFeaturesKHR model;
+    VkPhysicalDeviceShaderIntegerDotProductFeaturesKHR integers;
 } offers;
 
 /* Adds a structure to the chain if the device has its extension. */
@@ -154,6 +155,25 @@ static bool has_matrices(const zn_vk *d)
     return false;
 }
 
+/* Whether four products of int8 are one instruction, and nothing faster is there.  $ZENITH_VULKAN_INTEGERS=0: no; 1: wherever the
+ * driver has them. */
+static bool use_integers(const zn_vk *d)
+{
+    const char *wanted = getenv("ZENITH_VULKAN_INTEGERS");
+    VkPhysicalDeviceShaderIntegerDotProductPropertiesKHR how = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES_KHR
+    };
+    VkPhysicalDeviceProperties2 p = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &how };
+
+    if (!d->has.half || !d->has.dots || (wanted && !strcmp(wanted, "0")))
+        return false;
+    if (wanted && !strcmp(wanted, "1"))
+        return true;
+    d->api->vkGetPhysicalDeviceProperties2(d->gpu, &p);
+    return !d->has.matrices && d->has.type != VK_PHYSICAL_DEVICE_TYPE_CPU &&
+        how.integerDotProduct4x8BitPackedSignedAccelerated;
+}
+
 static void find_features(zn_vk *d, offers *o)
 {
     const char *wanted = getenv("ZENITH_VULKAN_MATRICES"); /* 0, plain: as if there were none; see vulkan.h */
@@ -165,6 +185,8 @@ static void find_features(zn_vk *d, offers *o)
     o->subgroups.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT;
     o->matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR;
     o->model.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES_KHR;
+    o->integers.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES_KHR;
+    offer(o, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME, &o->integers);
     offer(o, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, &o->math);
     offer(o, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, &o->subgroups);
     d->has.budget = offer(o, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME, NULL);
@@ -184,6 +206,8 @@ static void find_features(zn_vk *d, offers *o)
     d->has.packed = d->has.half &&
         (d->has.soft_half ? wanted && !strcmp(wanted, "packed")
                           : d->has.half_math && (!wanted || strcmp(wanted, "plain")));
+    d->has.dots = o->integers.shaderIntegerDotProduct;
+    d->has.integers = use_integers(d);
 }
 
 static void find_limits(zn_vk *d)

@@ -29,6 +29,8 @@ typedef struct zn_vk_limits {
     bool packed;    /* and it is used to multiply without matrices; not with $ZENITH_VULKAN_MATRICES=plain */
     bool matrices;  /* cooperative matrices, 16x16x16, fp16 to fp32, on subgroups of 32 */
     bool emulated;  /* by other instructions: $ZENITH_VULKAN_MATRICES=emulated, in tests */
+    bool dots;      /* dot products of int8 (VK_KHR_shader_integer_dot_product) */
+    bool integers;  /* and they are used */
     bool full_subgroups; /* subgroups of a fixed size can be asked for */
     bool budget;         /* VK_EXT_memory_budget */
     uint32_t subgroup;   /* invocations */
@@ -179,6 +181,16 @@ bool zn_vk_conv_fused(zn_vk *d, zn_tensor y, zn_tensor x, const zn_conv *w, floa
 /* Where a layer's bias is, and its weights [k][cout_pad], of *type.  int8 and int4: expanded, to fp16. */
 const float *zn_vk_conv_bias(const zn_conv *w);
 const void *zn_vk_conv_weight(zn_vk *d, const zn_conv *w, zn_type *type, int *cout_pad);
+/* Weights in int8 or int4 as they are stored: [cout][groups of ZN_W_GROUP along k], and a scale each, fp16. */
+typedef struct zn_vk_rows {
+    const void *weight, *scale;
+    bool four_bits;
+} zn_vk_rows;
+zn_vk_rows zn_vk_conv_rows(const zn_conv *w);
+/* integers.c: layers whose zn_vk_conv_inputs are int8. */
+zn_wtype zn_vk_conv_inputs(void *dev, const zn_conv *w);
+size_t zn_vk_integers_scratch(const zn_conv *w);
+void zn_vk_integers(zn_vk *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
 /* norm.c: */
 void zn_vk_group_scales(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w);
 void zn_vk_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);

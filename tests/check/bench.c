@@ -143,6 +143,7 @@ static void bench_one(const zn_backend *b, void *dev, zn_precision p, const benc
                   .pad_t = r->k / 2,
                   .pad_l = r->k / 2,
                   .up2 = r->up2,
+                  .quantised_x = b->remote,
                   .precision = r->kind == CONV ? p : weights_of(r->kind) },
         .norm = { .kind = r->kind == LAYER_NORM ? ZN_LAYER_NORM
                       : r->kind == RMS_NORM     ? ZN_RMS_NORM
@@ -254,6 +255,9 @@ static const bench gpu_rows[] = {
     { "conv 3x3 512>512 128x128", 128, 128, 512, 512, 3, 1, 1, false, CONV },
     { "matrix product 4096^3", 1, 4096, 4096, 4096, 1, 1, 1, false, CONV },
     { "matrix product 8192^3", 1, 8192, 8192, 8192, 1, 1, 1, false, CONV },
+    { "linear 3840>3840 4096 tokens", 1, 4096, 3840, 3840, 1, 1, 1, false, CONV },
+    { "linear 3840>10240 1024 tokens", 1, 1024, 3840, 10240, 1, 1, 1, false, CONV },
+    { "linear 2560>9728 32 tokens", 1, 32, 2560, 9728, 1, 1, 1, false, CONV },
     { "depthwise 3x3 128 1024x1024", 1024, 1024, 128, 128, 3, 1, 128, false, CONV },
     { "attention 4096 tokens, 16 x 128", 64, 64, 2048, 2048, 1, 1, 16, false, ATTENTION },
     { "attention 4096 tokens, 8 x 64", 64, 64, 512, 512, 1, 1, 8, false, ATTENTION },

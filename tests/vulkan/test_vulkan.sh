@@ -13,7 +13,8 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 passed=0 failed=0 skipped=0
 export ZENITH_MODELS=$here/models XDG_CACHE_HOME=$tmp/cache
-unset ZENITH_ENGINE ZENITH_VULKAN_DEVICE ZENITH_PRECISION ZENITH_VULKAN_KIND ZENITH_VULKAN_MATRICES ZENITH_VULKAN_TILE
+unset ZENITH_ENGINE ZENITH_VULKAN_DEVICE ZENITH_PRECISION ZENITH_VULKAN_KIND ZENITH_VULKAN_MATRICES ZENITH_VULKAN_TILE \
+  ZENITH_VULKAN_INTEGERS
 
 check() { # NAME CONDITION...
   local name=$1
@@ -86,7 +87,9 @@ cases ZENITH_VULKAN_MATRICES=0 "fp32 conv 3x3 16>16, 1x2x3 1/3" "fp32 conv 3x3 1
   "fp32 model zenith-lite-decode" "fp32 model diffae-encode" "fp32 model flux-ae-decode"
 # The kernels for fp16 arithmetic and for cooperative matrices, which this device does not have: products are emulated, everything
 # else is the same.
-cases ZENITH_VULKAN_MATRICES=packed "fp16 conv 3x3 64>64, 1x1x1 1/4"
+# Products of integers, too, which a software device does not use by itself.
+ZENITH_VULKAN_INTEGERS=1 cases ZENITH_VULKAN_MATRICES=packed "fp16 conv 3x3 64>64, 1x1x1 1/4" \
+  "fp16 conv 1x1 33>17, 1x1x2, weights in int4, integers, largest" "fp16 conv 1x1 33>17, 1x3x701, weights in int8, integers"
 cases ZENITH_VULKAN_MATRICES=emulated "fp16 conv 3x3 strided 64>64, 2x16x14 1/2" "fp16 conv 3x3 320>120, 2x5x7, many" \
   "fp16 conv 3x3 up2 16>16, 1x5x8" "fp16 conv 1x1 2500>130, 1x3x1 1/3" "fp16 gated block 48, 2x3x5" \
   "fp16 attention 3x77 queries, 77 keys, 3 heads of 32>32"
@@ -149,6 +152,18 @@ for p in fp16 int8; do
   check "Z-Image in $p: features of a prompt as the CPU's" alike "$tmp/cpu-$p-cap.npy" "$tmp/gpu-$p-cap.npy"
   check "Z-Image in $p: a latent as the CPU's" alike "$tmp/cpu-$p-z.npy" "$tmp/gpu-$p-z.npy"
 done
+
+# Products of integers round inputs as the CPU's do: as far from fp16, whatever that distance is.
+no_worse() { # A B C: A is at most 1.2 times as far from C as B is
+  paste <(values "$1") <(values "$2") <(values "$3") |
+    awk '{ a += ($1 - $3) ^ 2; b += ($2 - $3) ^ 2 } END { print a / b; exit !(a > 0 && a <= 1.44 * b && NR >= 30) }'
+}
+if [ -n "${CI:-}" ]; then
+  ZENITH_VULKAN_INTEGERS=1 z_image integers int8 vulkan
+  check "Z-Image in products of integers" no_worse "$tmp/integers-z.npy" "$tmp/cpu-int8-z.npy" "$tmp/cpu-fp16-z.npy"
+else
+  skip "Z-Image in products of integers: only with CI"
+fi
 
 # Two processes at once.
 run --engine vulkan --out y="$tmp/one.npy" &
