@@ -70,7 +70,7 @@ typedef struct zn_engine_info {
     const char *name; /* "scalar", "avx2", "avx512", "neon", "cuda" */
     bool usable;      /* here and now */
     bool automatic;   /* the one that "auto" picks */
-    char note[200];   /* what it is, or why it cannot be used */
+    char note[400];   /* what it is, or why it cannot be used */
 } zn_engine_info;
 
 /* Fills at most max entries and returns how many engines this build knows. */

@@ -127,7 +127,7 @@ int zn_engine_list(zn_engine_info *list, int max)
 
         engines[i]->open(&dev, 1, &err);
         list[i] = (zn_engine_info){ .name = engines[i]->name, .usable = dev != NULL };
-        snprintf(list[i].note, sizeof list[i].note, "%.199s", dev ? engines[i]->what : err.text);
+        snprintf(list[i].note, sizeof list[i].note, "%.399s", dev ? engines[i]->what : err.text);
         if (dev) {
             if (engines[i]->describe)
                 engines[i]->describe(dev, list[i].note, sizeof list[i].note);

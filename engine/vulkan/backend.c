@@ -78,10 +78,10 @@ static void vulkan_describe(void *dev, char *text, size_t size)
     static const char *const kind[] = { "software", "other", "virtual", "integrated", "discrete" };
     const zn_vk *d = dev;
 
-    snprintf(text, size, "%s (%s; %s%s%s%s, %zu MiB%s)", d->name, kind[zn_vk_rank(d->has.type)],
+    snprintf(text, size, "%s (%s; %s%s%s%s, %zu MiB%s)%s%s", d->name, kind[zn_vk_rank(d->has.type)],
              d->has.half ? "fp16" : "fp32 only", d->has.half && d->has.half_math ? " arithmetic" : "",
              d->has.matrices ? ", cooperative matrices" : "", d->has.dots ? ", integer dot products" : "",
-             d->capacity >> 20, d->has.budget ? ", memory budget" : "");
+             d->capacity >> 20, d->has.budget ? ", memory budget" : "", *d->list ? "; devices: " : "", d->list);
 }
 
 /* $ZENITH_VULKAN_KIND=integrated: a device in software counts as an integrated one, in tests. */

@@ -59,6 +59,22 @@ static bool suffices(const VkPhysicalDeviceProperties *p)
         p->limits.minStorageBufferOffsetAlignment <= 256;
 }
 
+/* Adds a device to d->list, by its name without what is in brackets: those of describe() are the only ones then. */
+static void list_device(zn_vk *d, uint32_t i, const char *name)
+{
+    const size_t len = strlen(d->list);
+    char plain[48] = "";
+    int depth = 0;
+
+    for (size_t n = 0; *name && n + 1 < sizeof plain; name++) {
+        depth += *name == '(';
+        if (!depth && (*name != ' ' || (name[1] && name[1] != '(')))
+            plain[n++] = *name;
+        depth -= *name == ')' && depth > 0;
+    }
+    snprintf(d->list + len, sizeof d->list - len, "%s%u %s", i ? ", " : "", (unsigned)i, plain);
+}
+
 /* ZENITH_VULKAN_DEVICE is a number of the list or a part of a name; without it the best device is taken, but none that is
  * software: a CPU engine is faster. */
 static bool choose(zn_vk *d, zn_error *err)
@@ -81,6 +97,7 @@ static bool choose(zn_vk *d, zn_error *err)
         VkPhysicalDeviceProperties2 p = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2 };
 
         d->api->vkGetPhysicalDeviceProperties2(list[i], &p);
+        list_device(d, i, p.properties.deviceName);
         if (asked && *asked && (by_number ? (long)i != number : !names(p.properties.deviceName, asked)))
             continue;
         const int score = zn_vk_rank(p.properties.deviceType) + (asked && *asked ? 1 : 0);
@@ -91,10 +108,14 @@ static bool choose(zn_vk *d, zn_error *err)
             d->gpu = list[i];
         }
     }
-    if (best)
+    if (best) {
+        if (n < 2)
+            d->list[0] = 0;
         return true;
+    }
     if (asked && *asked)
-        zn_fail(err, ZN_E_DEVICE, "no Vulkan device that can be used is called '%.60s'", asked);
+        zn_fail(err, ZN_E_DEVICE, "no Vulkan device that can be used is called '%.60s'; there are: %.160s", asked,
+                d->list);
     else if (software)
         zn_fail(err, ZN_E_DEVICE, "Vulkan finds no GPU, only a device in software");
     else
@@ -134,6 +155,21 @@ static bool offer(offers *o, const char *extension, void *features)
     return true;
 }
 
+/* Whether whole subgroups of 32 can be asked for: of a device whose own choice may be 64, too. */
+static bool has_subgroups(const zn_vk *d, const offers *o)
+{
+    VkPhysicalDeviceSubgroupSizeControlPropertiesEXT sizes = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES_EXT
+    };
+    VkPhysicalDeviceProperties2 p = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &sizes };
+
+    if (!o->subgroups.subgroupSizeControl || !o->subgroups.computeFullSubgroups)
+        return false;
+    d->api->vkGetPhysicalDeviceProperties2(d->gpu, &p);
+    return sizes.minSubgroupSize <= 32 && sizes.maxSubgroupSize >= 32 &&
+        sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT;
+}
+
 /* fp16 products of 16x16x16 with sums in fp32, in subgroups of 32. */
 static bool has_matrices(const zn_vk *d)
 {
@@ -142,7 +178,7 @@ static bool has_matrices(const zn_vk *d)
     uint32_t n = MOST;
     VkResult r;
 
-    if (!d->api->matrices || d->has.subgroup != 32)
+    if (!d->api->matrices || (d->has.subgroup != 32 && !d->has.full_subgroups))
         return false;
     for (int i = 0; i < MOST; i++)
         p[i] = (VkCooperativeMatrixPropertiesKHR){ .sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR };
@@ -197,7 +233,7 @@ static void find_features(zn_vk *d, offers *o)
     d->has.half = o->half.storageBuffer16BitAccess;
     d->has.half_math = o->math.shaderFloat16;
     d->has.soft_half = d->has.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
-    d->has.full_subgroups = o->subgroups.subgroupSizeControl && o->subgroups.computeFullSubgroups;
+    d->has.full_subgroups = has_subgroups(d, o);
     d->has.emulated =
         d->has.half && d->has.type == VK_PHYSICAL_DEVICE_TYPE_CPU && wanted && !strcmp(wanted, "emulated");
     d->has.matrices = d->has.emulated ||

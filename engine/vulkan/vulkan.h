@@ -31,7 +31,7 @@ typedef struct zn_vk_limits {
     bool emulated;  /* by other instructions: $ZENITH_VULKAN_MATRICES=emulated, in tests */
     bool dots;      /* dot products of int8 (VK_KHR_shader_integer_dot_product) */
     bool integers;  /* and they are used */
-    bool full_subgroups; /* subgroups of a fixed size can be asked for */
+    bool full_subgroups; /* whole subgroups of 32 can be asked for */
     bool budget;         /* VK_EXT_memory_budget */
     uint32_t subgroup;   /* invocations */
     uint32_t shared;     /* bytes of shared memory of a workgroup */
@@ -54,6 +54,7 @@ typedef struct zn_vk {
     zn_status status; /* sticky; text says what failed */
     char text[200];
     char name[96];
+    char list[160];                /* "0 NAME, 1 NAME": all devices, where there are several */
     size_t memory, capacity;       /* see backend.h */
     struct zn_vk_memory *memories; /* memory.c */
     struct zn_vk_kernels *kernels; /* kernels.c */

@@ -4,6 +4,7 @@
  *     LOST_AT=N, LOST_WAIT_AT=N   the device is lost: submissions, or waiting for them
  *     NO_MEMORY_AT=N              allocations of memory fail
  *     BUDGET=BYTES BUDGET_AT=N    what VK_EXT_memory_budget says is free, from question N on; the device seems to have it
+ *     TWICE=1                     the first device is there twice
  *     SUBMITTED=FILE              gets the number of submissions and the most ticks of one that was timed */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ static PFN_vkWaitForFences real_wait;
 static PFN_vkAllocateMemory real_allocate;
 static PFN_vkGetPhysicalDeviceMemoryProperties2 real_memory;
 static PFN_vkGetQueryPoolResults real_results;
+static PFN_vkEnumeratePhysicalDevices real_devices;
 static PFN_vkEnumerateDeviceExtensionProperties real_extensions;
 static PFN_vkCreateDevice real_create;
 static int submitted, waited, allocated, asked;
@@ -66,6 +68,18 @@ static VKAPI_ATTR void VKAPI_CALL memory(VkPhysicalDevice gpu, VkPhysicalDeviceM
                 budget->heapUsage[i] = 0;
             }
         }
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL devices(VkInstance instance, uint32_t *n, VkPhysicalDevice *list)
+{
+    const uint32_t room = *n;
+    const VkResult r = real_devices(instance, n, list);
+
+    if (getenv("TWICE") && list && *n && *n < room) {
+        list[*n] = list[0];
+        ++*n;
+    }
+    return r;
 }
 
 static const char extension[] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
@@ -131,6 +145,7 @@ static const struct {
     { "vkWaitForFences", (PFN_vkVoidFunction)wait, (PFN_vkVoidFunction *)&real_wait },
     { "vkAllocateMemory", (PFN_vkVoidFunction)allocate, (PFN_vkVoidFunction *)&real_allocate },
     { "vkGetPhysicalDeviceMemoryProperties2", (PFN_vkVoidFunction)memory, (PFN_vkVoidFunction *)&real_memory },
+    { "vkEnumeratePhysicalDevices", (PFN_vkVoidFunction)devices, (PFN_vkVoidFunction *)&real_devices },
     { "vkEnumerateDeviceExtensionProperties", (PFN_vkVoidFunction)extensions, (PFN_vkVoidFunction *)&real_extensions },
     { "vkCreateDevice", (PFN_vkVoidFunction)create, (PFN_vkVoidFunction *)&real_create },
     { "vkGetQueryPoolResults", (PFN_vkVoidFunction)results, (PFN_vkVoidFunction *)&real_results },

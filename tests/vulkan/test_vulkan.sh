@@ -56,7 +56,7 @@ else
   skip "a software device alone: this machine has a GPU"
 fi
 ZENITH_VULKAN_DEVICE=no-such-card "$zenith" engines >"$tmp/other" 2>"$tmp/err"
-check "a name that no device has is said" has "^  vulkan +no: .*'no-such-card'" "$tmp/other"
+check "a name that no device has is said" has "^  vulkan +no: .*'no-such-card'; there are: .*[0-9] llvmpipe" "$tmp/other"
 
 # With the validation layers: they write to stdout.
 layers=
@@ -191,6 +191,8 @@ faulty() { # VARIABLE=VALUE...: a run with that
 instead='; done with the (neon|avx2|avx512|scalar) engine instead'
 if [ -e "$dir/libfaulty_vulkan.so" ] && [ -n "$real" ]; then
   mkdir "$tmp/faulty" && cp "$dir/libfaulty_vulkan.so" "$tmp/faulty/libvulkan.so.1"
+  env TWICE=1 ZENITH_VULKAN_DEVICE=1 REAL_VULKAN="$real" LD_LIBRARY_PATH="$tmp/faulty" "$zenith" engines >"$tmp/two" 2>"$tmp/err"
+  check "several devices are listed, and taken by number" has '^  vulkan +usable: llvmpipe .*; devices: 0 .*, 1 ' "$tmp/two"
   for fault in LOST_AT=0 LOST_AT=3 LOST_WAIT_AT=0 LOST_WAIT_AT=3; do
     faulty $fault
     check "$fault: the CPU finishes" near "$tmp/cpu.npy" "$tmp/faulty.npy"
