@@ -2,7 +2,8 @@
 /* integers.c - linear layers whose inputs may be quantised (zn_conv.quantised_x), on a device that multiplies integers: products
  * of int8 with int8 or int4, as in cpu/integers.c.  Weights stay as they are stored; there is no copy of them in fp16.
  *
- * Where there are cooperative matrices, these are faster, and such layers multiply fp16 like all others. */
+ * Where there are cooperative matrices, such layers multiply fp16 like all others: that is more exact, and as fast for the many
+ * tokens of a picture (docs/speed/vulkan.md). */
 #include "vulkan.h"
 
 enum { PIXELS = 2048, THREADS = 64, BN = 64, ROWS = 8, FEW = 16 }; /* PIXELS: that are quantised at a time */
