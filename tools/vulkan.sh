@@ -47,7 +47,7 @@ configure() {
 
 self_test() { # four processes for each precision
   local p i status=0 parts=${QUICK:+16} jobs=()
-  for p in fp32 fp16 int8; do
+  for p in fp32 fp16 int8 int4; do
     for i in 1 2 3 4; do
       timeout 280 "$zenith" selftest --engine vulkan --only "$p $i/${parts:-4}" >"$out/selftest-$p-$i" 2>&1 &
       jobs+=($!)
@@ -107,6 +107,14 @@ variants() {
   done
 }
 
+linears() { # int8: products of fp16 with and without matrices, and of integers
+  local e
+  for e in "MATRICES=1 INTEGERS=0" "MATRICES=0 INTEGERS=0" "MATRICES=0 INTEGERS=1"; do
+    echo "int8, $e"
+    env "ZENITH_VULKAN_${e% *}" "ZENITH_VULKAN_${e#* }" timeout 25 "$build/tests/test_check" --bench -p int8 --only linear vulkan
+  done
+}
+
 layers() {
   for m in "taesd-decode 512x512" "denoise-balanced 1024x1024"; do
     timeout 60 "$zenith" bench ${m% *} --size ${m#* } --engine vulkan --set precision=fp16 --layers
@@ -124,13 +132,15 @@ if [ -z "${QUICK:-}" ]; then
   step "golden networks" timeout 200 "$build/tests/test_golden" vulkan
   step "golden diffae" timeout 100 "$build/tests/test_diffae"
   step "golden autoencoders" timeout 100 "$build/tests/test_vae"
+  step "golden z-image" timeout 100 "$build/tests/test_zimage"
   step "tiles" env ZENITH_ENGINE=vulkan timeout 100 "$build/tests/test_tiles"
 fi
 step "self-test" end_self_test
 bench 2>&1 | tee "$out/bench"
 layers >"$out/layers" 2>&1
+linears >"$out/linears" 2>&1
 variants >"$out/variants" 2>&1
 printf '\n%s\n' "---- $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1), $SECONDS s"
-cat "$out/table" "$out/bench" "$out/layers" "$out/variants"
+cat "$out/table" "$out/bench" "$out/layers" "$out/linears" "$out/variants"
 [ ! -s "$out/bench.err" ] || head -n 20 "$out/bench.err"
 exit $bad
