@@ -19,7 +19,7 @@ enum {
     N_SLOTS = 32,     /* submissions in flight */
     MAX_KEPT = 64,    /* recorded forwards */
     ROW = 1 << 15,    /* workgroups in x; common.glsl has the same number */
-    SLICE_MS = 8,     /* a submission; estimates are off by up to 2 */
+    SLICE_MS = 6,     /* a submission; estimates are off by up to 3 */
     INLINE = 1 << 16, /* bytes */
     FIRST = 2         /* forwards that are not recorded */
 };
@@ -96,7 +96,7 @@ static bool make_commands(zn_vk *d, commands *c)
          zn_vk_ok(d, d->api->vkCreateQueryPool(d->device, &times, NULL, &c->times), "a query pool"));
 }
 
-/* Corrects the rate by what this submission took. */
+/* Corrects the rate by what this submission took: down at once, since what follows may be as slow, up by halves. */
 static void read_times(zn_vk *d, slot *s)
 {
     uint64_t t[2] = { 0 };
@@ -110,8 +110,10 @@ static void read_times(zn_vk *d, slot *s)
         return;
     ms = (double)(t[1] - t[0]) * d->has.tick_ns / 1e6;
     rate = s->timed.work / (ms > least_ms ? ms : least_ms);
-    if (ms > least_ms || rate > d->rec->rate) /* of a shorter time the rate is only known to be higher */
+    if (rate > d->rec->rate)
         d->rec->rate += (rate - d->rec->rate) / 2;
+    else if (ms > least_ms) /* of a shorter time the rate is only known to be higher */
+        d->rec->rate = rate;
 }
 
 /* After a failure: what was submitted before it may still use memory that is about to be freed.  A lost device is idle. */
