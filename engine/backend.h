@@ -87,6 +87,7 @@ typedef struct zn_conv {
     bool local;       /* an output depends on the pixels under its kernel alone, its rounding too: no Winograd */
     bool many_pixels; /* of a network for large pictures: a GPU may prepare the weights again in each run */
     bool quantised_x; /* int8, int4: a CPU may quantise x, too, as zn_quantise_input does, and multiply integers */
+    bool row_scales;  /* likewise int8 on a GPU: one scale for a row of weights, and one for a pixel of x */
     zn_precision precision; /* of the model: how weights are stored and multiplied; set by zn_bind_pack */
     zn_type tensors;        /* likewise: those of a forward; what enters and leaves it is float32 */
     void *packed;           /* device memory: weights and bias in the layout the backend wants */

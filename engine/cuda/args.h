@@ -17,7 +17,7 @@ typedef struct zn_cuda_tail {
 /* A convolution.  What is at zn_conv.packed, in this order, each part 256-byte aligned:
  *     float  bias[cout_pad]                 zeros if there is none
  *     T      weight[cout_pad][k_pad]        rows of outputs; k = (u * kw + v) * cin_pad + c
- *     float  scale[cout_pad]                e4m3 alone
+ *     float  scale[cout_pad]                e4m3, s8 (int8 with row_scales, compute capability 9.0) alone
  * with cin_pad = cin/groups up to a multiple of 8, cout_pad = cout up to a multiple of 64 (groups are not padded
  * separately: row o is output o), k_pad = kh*kw*cin_pad up to a multiple of 32; padding is zeros.  The layer's precision
  * and the device decide T, the one type in which weights are stored (storage_of in conv.c).
@@ -31,13 +31,14 @@ typedef struct zn_cuda_conv {
     zn_cuda_tail tail;
     const float *bias;    /* [cout_pad] */
     const void *weight;   /* [cout_pad][k_pad], of the type that the kernel multiplies; depthwise: [kh*kw][cout_pad] */
-    const float *scale8;  /* e4m3: weight = scale8[output] * weight8; NULL: the layer is not stored as e4m3 */
+    const float *scale8;  /* e4m3, s8: weight = scale8[output] * weight8; NULL: the layer is not stored so */
     const void *weight8;  /* [cout_pad][k_pad] */
     const float *scale_x; /* hopper.cu, x of e4m3: of its pixels; NULL: 1 */
     zn_precision precision;
     int32_t kh, kw, stride, groups, cin, cout, pad_t, pad_l, up2;
     int32_t cin_pad, cout_pad, k_pad;
     int32_t many_pixels; /* as zn_conv's */
+    int32_t integers;    /* weight8 is s8: hopper_linear.cu alone multiplies it */
     void *merged;   /* hopper.cu: room for the merged taps of a 3x3 convolution with up2; NULL: they are not merged */
     zn_tensor also; /* hopper.cu: gets ReLU(y); data NULL: nothing does */
     int32_t direct; /* conv_mma, conv_thin: the epilogue writes from registers, 8 at once; activations RELU or none */

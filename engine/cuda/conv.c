@@ -246,7 +246,7 @@ static bool conv8(zn_cuda *d, const zn_cuda_conv *a)
 {
     const size_t pixels = zn_pixels(a->x), room = (ZN_CUDA_SCRATCH - 4096) / ((size_t)a->cin + sizeof(float));
 
-    if (!a->weight8 || d->cc < 89 || a->x.type != ZN_F16 || !zn_cuda_is_point(a) || !in_pieces(a))
+    if (!a->weight8 || a->integers || d->cc < 89 || a->x.type != ZN_F16 || !zn_cuda_is_point(a) || !in_pieces(a))
         return false;
     for (size_t first = 0, n; first < pixels; first += n) {
         n = pixels - first < room ? pixels - first : room;

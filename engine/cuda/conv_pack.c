@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "cuda.h"
+#include "hopper.h"
 
 /* ---- packing -------------------------------------------------------------------------------------------------- */
 
 /* The type in which a layer's weights are stored.  There is one copy of them. */
-typedef enum storage { S_F32, S_F16, S_BF16, S_E4M3, S_I8, S_I4 } storage;
+typedef enum storage { S_F32, S_F16, S_BF16, S_E4M3, S_S8, S_I8, S_I4 } storage; /* s8: int8 with a scale a row */
 
-static const char *const storage_names[] = { "f32", "f16", "bf16", "e4m3", "i8", "i4" }; /* in kernels' names */
+static const char *const storage_names[] = { "f32", "f16", "bf16", "e4m3", "s8", "i8", "i4" }; /* in kernels' names */
 
 /* What is at zn_conv.packed: see zn_cuda_conv in args.h. */
 typedef struct layout {
@@ -37,7 +38,14 @@ static bool fp8_pays(const zn_conv *w)
         6 * cin >= 5 * (int)zn_cuda_up((size_t)cin, 128) && w->cout >= 64 && products >= 1024;
 }
 
-/* int8 and int4 have no kernels of their own: weights are expanded to fp16 before each launch.  That moves 5.1 or 4.6 bytes a
+/* Does hopper_linear.cu multiply integers?  Its epilogue has scales or a bias. */
+static bool s8_fits(const zn_cuda *d, const zn_conv *w)
+{
+    return d->cc == 90 && w->row_scales && w->kh * w->kw == 1 && w->stride == 1 && !w->has_bias && !w->up2 &&
+        !w->pad_t && !w->pad_l && w->cin % 128 == 0 && w->cin <= ZN_HOPPER_ROW && w->cout % 8 == 0 && w->cout >= 64;
+}
+
+/* Other int8 and int4 layers have no kernels of their own: weights are expanded to fp16 before each launch.  That moves 5.1 or 4.6 bytes a
  * weight instead of 2: little beside the products of many pixels, but 2.5 times fp16's time where weights are read for
  * one pixel only.
  * Depthwise and grouped kernels, and those below compute capability 8.0, multiply float32 whatever the precision.
@@ -55,6 +63,9 @@ static storage storage_of(const zn_cuda *d, const zn_conv *w)
     case ZN_FP8_MATH:
         return fp8_pays(w) && (d->cc == 90 || w->kh * w->kw == 1) ? S_E4M3 : S_F16; /* conv8 of conv.c: 1x1 alone */
     case ZN_INT8_MATH:
+        if (s8_fits(d, w))
+            return S_S8;
+        /* fall through */
     case ZN_INT4_MATH:
         return zn_conv_weights(w) == ZN_W_F32 ? S_F16 : w->precision == ZN_INT8_MATH ? S_I8 : S_I4;
     default:
@@ -64,7 +75,7 @@ static storage storage_of(const zn_cuda *d, const zn_conv *w)
 
 static layout layout_of(const zn_cuda *d, const zn_conv *w)
 {
-    static const size_t bits[] = { 32, 16, 16, 8, 8, 4 }; /* by storage */
+    static const size_t bits[] = { 32, 16, 16, 8, 8, 8, 4 }; /* by storage */
     layout l = { .depthwise = w->groups > 1 && w->groups == w->cin && w->cin == w->cout, .type = storage_of(d, w) };
     const size_t taps = (size_t)w->kh * (size_t)w->kw;
     size_t len; /* stored elements */
@@ -78,7 +89,7 @@ static layout layout_of(const zn_cuda *d, const zn_conv *w)
     l.size = l.weight + zn_cuda_up(len * bits[l.type] / 8, 256);
     if (l.type >= S_E4M3) {
         l.scale = l.size;
-        l.size += zn_cuda_up(l.type == S_E4M3 ? l.cout_pad * sizeof(float) : len / ZN_W_GROUP * sizeof(uint16_t), 256);
+        l.size += zn_cuda_up(l.type < S_I8 ? l.cout_pad * sizeof(float) : len / ZN_W_GROUP * sizeof(uint16_t), 256);
     }
     return l;
 }
@@ -148,7 +159,7 @@ static void gather_row(float *row, const zn_conv *w, const layout *l, const floa
             row[t * l->cin_pad + c] = weight[(o * in + c) * taps + t];
 }
 
-/* e4m3: a row of k_pad floats, with its scale. */
+/* e4m3: */
 static void pack_e4m3(const packing *p, size_t o, const float *row)
 {
     const size_t k = p->l->k_pad;
@@ -161,6 +172,36 @@ static void pack_e4m3(const packing *p, size_t o, const float *row)
         to[i] = zn_to_e4m3(row[i] * factor);
 }
 
+/* s8: likewise.  The lowest byte of 1.5 * 2^23 + v is v, rounded: compilers vectorise it. */
+static void pack_s8(const packing *p, size_t o, const float *row)
+{
+    const size_t k = p->l->k_pad;
+    uint8_t *to = (uint8_t *)p->host + p->l->weight + o * k;
+    float most = 0, factor;
+
+    for (size_t i = 0; i < k; i++)
+        most = fabsf(row[i]) > most ? fabsf(row[i]) : most;
+    most = most > 1e-30f ? most : 127;
+    factor = 127 / most;
+    ((float *)(void *)(p->host + p->l->scale))[o] = most / 127;
+    for (size_t i = 0; i < k; i++) {
+        const float v = row[i] * factor + 12582912.f;
+        uint32_t bits;
+
+        memcpy(&bits, &v, sizeof bits);
+        to[i] = (uint8_t)bits;
+    }
+}
+
+/* A row of k_pad floats, with its scale. */
+static void pack_8(const packing *p, size_t o, const float *row)
+{
+    if (p->l->type == S_E4M3)
+        pack_e4m3(p, o, row);
+    else
+        pack_s8(p, o, row);
+}
+
 /* All other types: the weights of output o.  row: k_pad floats, padding 0. */
 static void pack_row(const packing *p, size_t o, float *row)
 {
@@ -168,8 +209,8 @@ static void pack_row(const packing *p, size_t o, float *row)
     char *to = p->host + p->l->weight;
 
     gather_row(row, p->w, p->l, p->weight, o);
-    if (p->l->type == S_E4M3) {
-        pack_e4m3(p, o, row);
+    if (p->l->type == S_E4M3 || p->l->type == S_S8) {
+        pack_8(p, o, row);
         return;
     }
     for (size_t i = 0; i < k; i++) {
@@ -277,12 +318,12 @@ static void read_block(void *cookie, int item, int worker)
     if (l->type >= S_I8) {
         p->source->read(p->source->cookie, first, n, to + zn_wtype_size(l->type == S_I8 ? ZN_W_I8 : ZN_W_I4, at),
                         (uint16_t *)(void *)(p->host + l->scale) + at / ZN_W_GROUP);
-    } else if (l->type == S_E4M3) {
+    } else if (l->type == S_E4M3 || l->type == S_S8) {
         float *row = p->rows + (size_t)worker * l->k_pad;
 
         for (int o = first; o < first + n; o++) {
             p->source->read_as(p->source->cookie, ZN_F32, o, 1, row);
-            pack_e4m3(p, (size_t)o, row);
+            pack_8(p, (size_t)o, row);
         }
     } else {
         p->source->read_as(p->source->cookie, l->type == S_F16 ? ZN_F16 : ZN_BF16, first, n, to + at * 2);
@@ -389,7 +430,8 @@ zn_cuda_conv zn_cuda_conv_args(const zn_cuda *d, const zn_conv *w)
                        .cout_pad = (int32_t)l.cout_pad,
                        .k_pad = (int32_t)l.k_pad };
 
-    if (l.type == S_E4M3) {
+    if (l.type == S_E4M3 || l.type == S_S8) {
+        a.integers = l.type == S_S8;
         a.scale8 = (const float *)(void *)(packed + l.scale);
         a.weight8 = packed + l.weight;
     }

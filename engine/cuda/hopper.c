@@ -247,14 +247,18 @@ static plan best_plan(const zn_cuda *d, const job *j)
 
 static bool run_linear(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_cuda_conv *const *w, int n, int bytes);
 
+/* Is there nothing after the product? */
+static bool is_bare(const zn_cuda_conv *c)
+{
+    const zn_cuda_tail *t = &c->tail;
+
+    return t->pre == ZN_NONE && t->post == ZN_NONE && t->gain == 1 && !t->residual.data && !c->also.data;
+}
+
 /* Whether hopper_linear.cu computes it. */
 static bool is_linear(const job *j, plan p)
 {
-    const zn_cuda_conv *c = j->c;
-    const zn_cuda_tail *t = &c->tail;
-
-    return j->flat && p.kind->blocks == 2 && t->pre == ZN_NONE && t->post == ZN_NONE && t->gain == 1 &&
-        !t->residual.data && !c->also.data;
+    return (j->c->integers && j->bytes == 1) || (j->flat && p.kind->blocks == 2 && is_bare(j->c));
 }
 
 static bool run(zn_cuda *d, const job *j, plan p)
@@ -399,31 +403,31 @@ bool zn_cuda_hopper_pixels(zn_cuda *d, const zn_cuda_conv *c, const zn_tail *t, 
     return true;
 }
 
-/* Pixels that scratch memory holds as e4m3, each with its scale, and whole tiles of scales. */
+/* Pixels that scratch memory holds as 8 bits, each with its scale, and whole tiles of scales. */
 static size_t quantised_room(size_t c)
 {
     return (ZN_CUDA_SCRATCH - 4096) / (c + sizeof(float));
 }
 
-/* Quantises the pixels of a 1x1 layer's x to e4m3 in scratch memory, which must hold them; the scales come first. */
-static zn_tensor quantise_rows(zn_cuda *d, zn_tensor x, const float **scale)
+/* Quantises the pixels of a 1x1 layer's x to e4m3 or s8 in scratch memory, which must hold them; the scales come first. */
+static zn_tensor quantise_rows(zn_cuda *d, zn_tensor x, bool integers, const float **scale)
 {
-    const size_t n = zn_pixels(x), at = (size_t)zn_round_up((int)n, 512) * sizeof(float);
+    const size_t n = zn_pixels(x), at = (size_t)zn_round_up((int)n + 256, 512) * sizeof(float);
     const zn_hopper_quantise_rows a = { x.data, d->scratch + at, (float *)(void *)d->scratch, (uint32_t)x.ld,
                                         (uint32_t)x.c };
 
-    zn_cuda_launch_dependent(d, "hopper_rows_quantise_f16", (unsigned)n, 256, 0, &a);
+    zn_cuda_launch_dependent(d, integers ? "hopper_rows_s8_f16" : "hopper_rows_quantise_f16", (unsigned)n, 256, 0, &a);
     *scale = a.scale;
     x.data = a.y;
     x.ld = x.c;
     return x;
 }
 
-/* Quantises c's x to e4m3 in scratch memory, which must hold it, then multiplies. */
+/* Quantises c's x to 8 bits in scratch memory, which must hold it, then multiplies. */
 static bool quantise_then_run(zn_cuda *d, zn_cuda_conv c)
 {
     if (zn_cuda_is_point(&c)) {
-        c.x = quantise_rows(d, c.x, &c.scale_x);
+        c.x = quantise_rows(d, c.x, c.integers, &c.scale_x);
 
         const job j = job_of(&c, 1);
 
@@ -456,7 +460,8 @@ bool zn_cuda_hopper_conv8(zn_cuda *d, const zn_cuda_conv *c)
     const size_t pixels = zn_pixels(c->x), len = pixels * (size_t)c->cin, room = quantised_room((size_t)c->cin);
     zn_cuda_conv part = *c;
 
-    if (!c->weight8 || c->x.type != ZN_F16 || !takes(d, c) || c->cin > ZN_HOPPER_ROW)
+    if (!c->weight8 || c->x.type != ZN_F16 || !takes(d, c) || c->cin > ZN_HOPPER_ROW ||
+        (c->integers && !(zn_cuda_is_point(c) && is_bare(c))))
         return false;
     part.weight = c->weight8;
 
@@ -485,6 +490,16 @@ bool zn_cuda_hopper_conv8(zn_cuda *d, const zn_cuda_conv *c)
 
 /* ---- linear layers -------------------------------------------------------------------------------------------------- */
 
+/* Pixels of a tile: the larger, unless the last wave of clusters is less idle with the smaller one. */
+static int linear_tile(const zn_cuda *d, int rows, int pixels)
+{
+    const int clusters = d->sms / 2, tiles_o = zn_ceil_div(rows, 256);
+    const int large = zn_ceil_div(tiles_o * zn_ceil_div(pixels, 256), clusters) * 256;
+    const int small = zn_ceil_div(tiles_o * zn_ceil_div(pixels, 192), clusters) * 192;
+
+    return small + small / 64 < large ? 192 : 256;
+}
+
 /* w[0] and, if there are two, the one that comes second in memory alternate, 8 rows each.  x and the weights have elements of
  * `bytes` bytes. */
 static bool run_linear(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_cuda_conv *const *w, int n, int bytes)
@@ -497,6 +512,7 @@ static bool run_linear(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_cuda_conv 
     const uint64_t apart = (uint64_t)((const char *)second->weight - (const char *)first->weight);
     const uint64_t pitch[3] = { row, n > 1 ? apart : row, row * 8 };
     const uint32_t box[4] = { (uint32_t)(128 / bytes), 8, (uint32_t)n, 16 / (uint32_t)n }, every[4] = { 1, 1, 1, 1 };
+    const int tile = linear_tile(d, n * a0->cout, pixels);
     zn_hopper_linear a;
 
     memset(&a, 0, sizeof a);
@@ -508,28 +524,32 @@ static bool run_linear(zn_cuda *d, zn_tensor y, zn_tensor x, const zn_cuda_conv 
     a.outputs = a0->cout;
     a.swapped = swapped;
     a.tiles_o = zn_ceil_div(n * a0->cout, 256);
-    a.tiles_p = zn_ceil_div(pixels, 256);
+    a.tiles_p = zn_ceil_div(pixels, tile);
     a.tiles = a.tiles_o * a.tiles_p;
     a.group = 8;
     a.stages = 4;
     x.w = y.w = pixels, x.n = y.n = x.h = y.h = 1;
     if (d->api->cuTensorMapEncodeTiled(&a.w, map_type(bytes, x.type), 4, (void *)(uintptr_t)first->weight, size, pitch,
                                        box, every, 0, MAP_SWIZZLE_128, MAP_PROMOTE_256, 0) ||
-        !map_box(d, &a.x, x, bytes, 128 / bytes, 128, MAP_SWIZZLE_128) ||
-        !map_box(d, &a.y, y, 2, 64 / n, 64 * n, n > 1 ? MAP_SWIZZLE_64 : MAP_SWIZZLE_128))
+        !map_box(d, &a.x, x, bytes, 128 / bytes, tile / 2, MAP_SWIZZLE_128) ||
+        !map_box(d, &a.y, y, 2, 64 / n, n > 1 ? tile / 2 : 64, n > 1 ? MAP_SWIZZLE_64 : MAP_SWIZZLE_128))
         return false;
-    zn_cuda_launch_dependent(
-        d,
-        zn_cuda_kernel("hopper_linear_%s%s", bytes == 1 ? "e4m3" : zn_cuda_type_name(y.type), n > 1 ? "_glu" : "").text,
-        (unsigned)zn_imin(a.tiles, d->sms / 2) * 2, ZN_HOPPER_THREADS(256),
-        (unsigned)zn_hopper_shared(a.stages * 384 * 128, 256), &a);
+    zn_cuda_launch_dependent(d,
+                             zn_cuda_kernel("hopper_linear_%s%s_%d",
+                                            bytes > 1          ? zn_cuda_type_name(y.type)
+                                                : a0->integers ? "s8"
+                                                               : "e4m3",
+                                            n > 1 ? "_glu" : "", tile)
+                                 .text,
+                             (unsigned)zn_imin(a.tiles, d->sms / 2) * 2, ZN_HOPPER_THREADS(256),
+                             (unsigned)zn_hopper_shared(a.stages * (128 + tile) * 128, 256), &a);
     return true;
 }
 
 /* Are these two layers of the same x, stored alike? */
 static bool alike(const zn_cuda_conv *a, const zn_cuda_conv *b)
 {
-    return a->cin == b->cin && a->cout == b->cout && !a->scale8 == !b->scale8;
+    return a->cin == b->cin && a->cout == b->cout && !a->scale8 == !b->scale8 && a->integers == b->integers;
 }
 
 bool zn_cuda_glu(void *dev, zn_tensor y, zn_tensor x, const zn_conv *gate, const zn_conv *up)
@@ -553,7 +573,7 @@ bool zn_cuda_glu(void *dev, zn_tensor y, zn_tensor x, const zn_conv *gate, const
         if (x.type != ZN_F16 || pixels > quantised_room((size_t)x.c) || x.c > ZN_HOPPER_ROW)
             return false;
         a[0].weight = a[0].weight8, a[1].weight = a[1].weight8;
-        x = quantise_rows(d, x, &a[0].scale_x);
+        x = quantise_rows(d, x, a[0].integers, &a[0].scale_x);
         return run_linear(d, y, x, both, 2, 1);
     }
     if (!zn_cuda_conv_stored_as(d, gate, x.type))
@@ -570,16 +590,20 @@ bool zn_cuda_linears(void *dev, const zn_tensor *y, zn_tensor x, const zn_conv *
 {
     zn_cuda *d = dev;
     const float *scale;
+    int integers = 0;
 
     for (int i = 0; i < n; i++) {
         zn_cuda_conv a = zn_cuda_conv_args(d, w[i]);
 
         a.x = x, a.y = y[i];
+        integers += a.integers;
         if (!a.scale8 || x.type != ZN_F16 || !takes(d, &a) || !zn_cuda_is_point(&a) || w[i]->has_bias ||
             zn_pixels(x) > quantised_room((size_t)x.c) || x.c > ZN_HOPPER_ROW)
             return false;
     }
-    x = quantise_rows(d, x, &scale);
+    if (integers && integers != n)
+        return false;
+    x = quantise_rows(d, x, integers > 0, &scale);
     for (int i = 0; i < n; i++) {
         zn_cuda_conv a = zn_cuda_conv_args(d, w[i]);
 

@@ -14,6 +14,23 @@ typedef struct layers {
     int n, which; /* which: of n linear layers is compared */
 } layers;
 
+/* Rows of c elements: integers up to 127, which each group of ZN_W_GROUP has, times a power of two.  Neither groups nor rows
+ * round them. */
+static void make_integers(float *v, size_t rows, size_t ld, size_t c)
+{
+    float most = 0x1p-8f, unit;
+
+    for (size_t i = 0; i < c; i++)
+        most = fmaxf(most, fabsf(v[i]));
+    unit = ldexpf(1, ilogbf(most) - 6);
+    for (size_t r = 0; r < rows; r++, v += ld)
+        for (size_t i = 0; i < c; i++) {
+            const float q = fmaxf(-127, fminf(127, rintf(v[i] / unit)));
+
+            v[i] = unit * (i % ZN_W_GROUP ? q : q < 0 ? -127 : 127);
+        }
+}
+
 static layers make_layers(zn_test *t, int n, int cin, int cout)
 {
     layers l = { .n = n };
@@ -26,9 +43,12 @@ static layers make_layers(zn_test *t, int n, int cin, int cout)
                             .cin = cin,
                             .cout = cout,
                             .quantised_x = true,
+                            .row_scales = true,
                             .precision = t->precision };
         l.weight[i] =
             zn_random_floats(t, (size_t)cin * (size_t)cout, ldexpf(1, -ilogbf(sqrtf((float)cin)))); /* e4m3: exact */
+        if (t->precision == ZN_INT8_MATH)
+            make_integers(l.weight[i], (size_t)cout, (size_t)cin, (size_t)cin);
         zn_round_weights(l.weight[i], (size_t)cout, (size_t)cin, t->precision);
     }
     return l;
@@ -139,6 +159,8 @@ static void check_layers(zn_test *t, bool glu)
         l.which = i % LAYERS;
         k.arg = &l;
         zn_case_input(t, &k, shape(1, 1, rows[i].pixels, cin, 2 * gap), 1);
+        if (t->precision == ZN_INT8_MATH)
+            make_integers(k.in[0].data, (size_t)rows[i].pixels, (size_t)k.in[0].ld, (size_t)cin);
         snprintf(k.name, sizeof k.name, "%s %d>%d, %d pixels%s", glu ? "gated linear" : "linear layers", cin, cout,
                  rows[i].pixels, gap ? ", with gaps" : "");
         if (zn_case_wanted(t, &k))

@@ -365,6 +365,45 @@ static void quantised_weights(void)
     }
 }
 
+/* int8 with a scale for each row, and what multiplies it: integers, or where something follows the product, fp16. */
+static void row_scales(void)
+{
+    enum { OUT = 72, IN = 256, PIXELS = 300 };
+    static float w[OUT * IN];
+    zn_conv c = { .kh = 1,
+                  .kw = 1,
+                  .stride = 1,
+                  .groups = 1,
+                  .cin = IN,
+                  .cout = OUT,
+                  .quantised_x = true,
+                  .row_scales = true,
+                  .precision = ZN_INT8_MATH };
+    const zn_tensor x = halves(1, 1, PIXELS, IN), y = halves(1, 1, PIXELS, OUT);
+    const int products = lines("hopper_linear_s8"), expanded = lines("expand_s8_f16");
+    const float *scale;
+    const int8_t *q;
+    double worst = 0;
+
+    for (int i = 0; i < OUT * IN; i++)
+        w[i] = (float)(i * 37 % 101 - 50) / 50.f * (1 + (float)(i / IN % 5)) * (i / IN == 3 ? 0 : 1); /* one row is 0 */
+    c.packed = gpu->alloc(dev, gpu->conv_size(dev, &c));
+    CHECK(c.packed && x.data && y.data, "no memory");
+    gpu->conv_pack(dev, &c, w, NULL);
+    q = (const int8_t *)c.packed + 512; /* after the bias of 128 outputs */
+    scale = (const float *)(const void *)(q + 128 * IN);
+    for (int i = 0; i < OUT * IN; i++)
+        worst = test_larger(worst, fabs(q[i] * (double)scale[i / IN] - w[i]) / scale[i / IN]);
+    CHECK(worst <= 0.501, "off by %g steps", worst);
+    gpu->conv2d(dev, y, x, &c, (zn_tail){ 0 });
+    CHECK(lines("hopper_linear_s8") == products + 1 && lines("expand_s8_f16") == expanded, "not a product of integers");
+    gpu->conv2d(dev, y, x, &c, (zn_tail){ .pre = ZN_SILU });
+    CHECK(lines("hopper_linear_s8") == products + 1 && lines("expand_s8_f16") == expanded + 1, "not expanded");
+    gpu->free(dev, c.packed);
+    gpu->free(dev, x.data);
+    gpu->free(dev, y.data);
+}
+
 /* A convolution that fp8 is for is done in fp8 whatever the picture's size: its pixels do not depend on tiles. */
 static void fp8_at_any_size(void)
 {
@@ -561,6 +600,7 @@ static int on_hopper(void)
     RUN(one_copy_of_weights);
     RUN(weights_as_stored);
     RUN(quantised_weights);
+    RUN(row_scales);
     RUN(threads_pack_alike);
     RUN(second_results);
     RUN(many_pixels);

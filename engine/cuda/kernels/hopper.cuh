@@ -156,13 +156,16 @@ __device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.syn
 __device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
 /* Waits until at most `left` groups are in flight; d may be read only after this. */
-template <int left, int N> __device__ __forceinline__ void products_wait(float (&d)[N])
+__device__ __forceinline__ void was_written(float &x) { asm volatile("" : "+f"(x)::"memory"); }
+__device__ __forceinline__ void was_written(int &x) { asm volatile("" : "+r"(x)::"memory"); }
+
+template <int left, class D, int N> __device__ __forceinline__ void products_wait(D (&d)[N])
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
     if (left == 0) {
 #pragma unroll
         for (int i = 0; i < N; i++)
-            asm volatile("" : "+f"(d[i])::"memory");
+            was_written(d[i]);
     }
 }
 
@@ -179,6 +182,17 @@ struct e4m3 { /* 4 bits of exponent, 3 of mantissa */
     uint8_t bits;
 };
 
+struct s8 { /* integers, and their sums */
+    int8_t bits;
+};
+
+template <class In> struct sums_of {
+    typedef float type;
+};
+template <> struct sums_of<s8> {
+    typedef int type;
+};
+
 #define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define D16(i) D4(i), D4(i + 4), D4(i + 8), D4(i + 12)
 #define D64(i) D16(i), D16(i + 16), D16(i + 32), D16(i + 48)
@@ -188,10 +202,12 @@ struct e4m3 { /* 4 bits of exponent, 3 of mantissa */
 #define LIST_64                                                                                                        \
     LIST_48                                                                                                            \
     ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define LIST_128                                                                                                       \
+#define LIST_96                                                                                                        \
     LIST_64                                                                                                            \
     ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"                                 \
-    ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"                                 \
+    ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define LIST_128                                                                                                       \
+    LIST_96                                                                                                            \
     ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"                     \
     ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
@@ -214,10 +230,26 @@ struct e4m3 { /* 4 bits of exponent, 3 of mantissa */
     PRODUCT(type, name, k, 64, LIST_32, D16(0) COMMA D16(16), "%32", "%33", "%34")                                     \
     PRODUCT(type, name, k, 96, LIST_48, D16(0) COMMA D16(16) COMMA D16(32), "%48", "%49", "%50")                       \
     PRODUCT(type, name, k, 128, LIST_64, D64(0), "%64", "%65", "%66")                                                  \
+    PRODUCT(type, name, k, 192, LIST_96, D64(0) COMMA D16(64) COMMA D16(80), "%96", "%97", "%98")                      \
     PRODUCT(type, name, k, 256, LIST_128, D64(0) COMMA D64(64), "%128", "%129", "%130")
 #define COMMA ,
 PRODUCTS(f16, f16, k16)
 PRODUCTS(bf16, bf16, k16)
 PRODUCTS(e4m3, e4m3, k32)
+
+#define I4(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3])
+#define I16(i) I4(i), I4(i + 4), I4(i + 8), I4(i + 12)
+#define I64(i) I16(i), I16(i + 16), I16(i + 32), I16(i + 48)
+#define PRODUCT_S8(n, list, d_all, a_at, b_at, on_at)                                                                  \
+    __device__ __forceinline__ void product(s8, int(&d)[n / 2], uint64_t a, uint64_t b, int on)                        \
+    {                                                                                                                  \
+        asm volatile("{\n.reg .pred on;\nsetp.ne.b32 on, " on_at ", 0;\n"                                              \
+                     "wgmma.mma_async.sync.aligned.m64n" #n "k32.s32.s8.s8 {" list "}, " a_at ", " b_at ", on;\n}"     \
+                     : d_all                                                                                           \
+                     : "l"(a), "l"(b), "r"(on)                                                                         \
+                     : "memory");                                                                                      \
+    }
+PRODUCT_S8(192, LIST_96, I64(0) COMMA I16(64) COMMA I16(80), "%96", "%97", "%98")
+PRODUCT_S8(256, LIST_128, I64(0) COMMA I64(64), "%128", "%129", "%130")
 
 #endif

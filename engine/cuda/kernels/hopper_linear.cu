@@ -2,46 +2,46 @@
 /* hopper_linear.cu - wide linear layers with wgmma and TMA (sm_90a): hopper.cu's product of a pair of blocks without taps,
  * activations and residuals.
  *
- * A cluster of two blocks has 256 pixels and 2 x 128 rows of weights; each block loads half of the pixels, by multicast, for
- * both.  Rows are outputs; with `glu` 8 rows of a first layer alternate with 8 of a second one, so that a thread has both in
+ * A cluster of two blocks has 256 or 192 pixels (P) and 2 x 128 rows of weights; each block loads half of the pixels, by
+ * multicast, for both.  Rows are outputs; with `glu` 8 rows of a first layer alternate with 8 of a second one, so that a thread has both in
  * its registers: y = SiLU(first) * second. */
 #include "hopper.cuh"
 
-enum { ROWS = 128, PIXELS = 256, STAGE = (ROWS + PIXELS) * 128, CHUNK = 8192 };
+enum { ROWS = 128, CHUNK = 8192 };
 
 struct spot {
     int row, pixel;
 };
 
 /* `group` tiles of pixels side by side, with all rows, then the next group. */
-__device__ __forceinline__ spot find_spot(const zn_hopper_linear &a, int tile)
+__device__ __forceinline__ spot find_spot(const zn_hopper_linear &a, int tile, int pixels)
 {
     const int per_group = a.group * a.tiles_o, group = tile / per_group, inside = tile % per_group;
     const int width = min(a.group, a.tiles_p - group * a.group);
     spot s;
 
     s.row = inside / width * 2 * ROWS;
-    s.pixel = (group * a.group + inside % width) * PIXELS;
+    s.pixel = (group * a.group + inside % width) * pixels;
     return s;
 }
 
-/* A chunk of a warpgroup's output: 64 pixels of 64 channels; with glu 128 of 32, 64 bytes a pixel. */
-template <class In, class T, bool glu>
-__device__ __forceinline__ void put_chunk(float (&d)[PIXELS / 2], int first, uint32_t buffer, float s0, float s1,
-                                          float b0, float b1, const float *scale_x, bool swapped)
+/* A chunk of a warpgroup's output: 64 pixels of 64 channels; with glu P / 2 of 32, 64 bytes a pixel. */
+template <class In, class T, bool glu, int P>
+__device__ __forceinline__ void put_chunk(const typename sums_of<In>::type (&d)[P / 2], int first, uint32_t buffer,
+                                          float s0, float s1, float b0, float b1, const float *scale_x, bool swapped)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
 
     if (glu) {
 #pragma unroll
-        for (int from = first / 2; from < first / 2 + 64; from += 16) { /* 32 pixels */
+        for (int from = first / 2; from < first / 2 + P / 4; from += 16) { /* 32 pixels */
             const int row = from * 2 - first + lane;
             uint32_t r[4];
 
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const int j = from + 4 * i;
-                float a0 = d[j], a1 = d[j + 1], c0 = d[j + 2], c1 = d[j + 3];
+                float a0 = (float)d[j], a1 = (float)d[j + 1], c0 = (float)d[j + 2], c1 = (float)d[j + 3];
 
                 if (sizeof(In) == 1) {
                     const float2 x = *(const float2 *)(scale_x + 2 * j + lane % 4 * 2);
@@ -67,7 +67,7 @@ __device__ __forceinline__ void put_chunk(float (&d)[PIXELS / 2], int first, uin
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 const int j = from + 4 * i;
-                float a0 = d[j], a1 = d[j + 1], c0 = d[j + 2], c1 = d[j + 3];
+                float a0 = (float)d[j], a1 = (float)d[j + 1], c0 = (float)d[j + 2], c1 = (float)d[j + 3];
 
                 if (sizeof(In) == 1) {
                     const float2 x = *(const float2 *)(scale_x + 2 * j + lane % 4 * 2);
@@ -85,9 +85,10 @@ __device__ __forceinline__ void put_chunk(float (&d)[PIXELS / 2], int first, uin
     }
 }
 
-template <class In, class T, bool glu> __device__ __forceinline__ void linear(const zn_hopper_linear &a)
+template <class In, class T, bool glu, int P> __device__ __forceinline__ void linear(const zn_hopper_linear &a)
 {
     extern __shared__ char memory[];
+    enum { STAGE = (ROWS + P) * 128 };
     const int channels = 128 / sizeof(In), rank = pair_rank(), clusters = gridDim.x / 2, first = blockIdx.x / 2;
     const uint32_t data = (shared_address(memory) + 1023) & ~1023u, outs = data + a.stages * STAGE,
                    bars = outs + ZN_HOPPER_WARPGROUPS * 2 * CHUNK;
@@ -109,8 +110,8 @@ template <class In, class T, bool glu> __device__ __forceinline__ void linear(co
         r.phase = 1;
         if (threadIdx.x % 128 == 0)
             for (int tile = first; tile < a.tiles; tile += clusters) {
-                const spot s = find_spot(a, tile);
-                const int row = (s.row + rank * ROWS) / (glu ? 16 : 8), pixel = s.pixel + rank * (PIXELS / 2);
+                const spot s = find_spot(a, tile, P);
+                const int row = (s.row + rank * ROWS) / (glu ? 16 : 8), pixel = s.pixel + rank * (P / 2);
 
                 for (int c = 0; c < a.chunks; c++, ring_next(r)) {
                     const uint32_t to = ring_data(r), bar = ring_full(r);
@@ -118,7 +119,7 @@ template <class In, class T, bool glu> __device__ __forceinline__ void linear(co
                     barrier_wait(ring_empty(r), r.phase);
                     barrier_expect(bar, STAGE);
                     load_4d(to, &a.w, bar, c * channels, 0, 0, row);
-                    load_4d_both(to + (ROWS + rank * (PIXELS / 2)) * 128, &a.x, bar, c * channels, pixel, 0, 0);
+                    load_4d_both(to + (ROWS + rank * (P / 2)) * 128, &a.x, bar, c * channels, pixel, 0, 0);
                 }
             }
         pair_sync(); /* the other block may still arrive at a barrier here */
@@ -128,10 +129,10 @@ template <class In, class T, bool glu> __device__ __forceinline__ void linear(co
     take_registers<256>();
     const uint32_t out = outs + wg * 2 * CHUNK;
     const bool leader = threadIdx.x % 128 == 0;
-    float d[PIXELS / 2];
+    typename sums_of<In>::type d[P / 2];
 
     for (int tile = first; tile < a.tiles; tile += clusters) {
-        const spot s = find_spot(a, tile);
+        const spot s = find_spot(a, tile, P);
         const int row = s.row + rank * ROWS + wg * 64;
         const int o0 = min(glu ? row / 2 + warp * 8 + lane / 4 : row + warp * 16 + lane / 4, a.outputs - 1);
         const int o1 = glu ? o0 : min(o0 + 8, a.outputs - 1);
@@ -158,17 +159,17 @@ template <class In, class T, bool glu> __device__ __forceinline__ void linear(co
         products_wait<0>(d);
         if (lane < 2)
             barrier_arrive_at(used, lane);
-        const int wide = glu ? 128 : 64;
+        const int wide = glu ? P / 2 : 64;
 
 #pragma unroll
-        for (int p = 0; p < PIXELS; p += wide) {
+        for (int p = 0; p < P; p += wide) {
             const uint32_t buffer = out + p / wide % 2 * CHUNK;
 
             if (leader)
                 stores_read<1>();
             __syncwarp();
             warpgroup_sync(wg);
-            put_chunk<In, T, glu>(d, p, buffer, s0, s1, b0, b1, a.scale_x + s.pixel, a.swapped);
+            put_chunk<In, T, glu, P>(d, p, buffer, s0, s1, b0, b1, a.scale_x + s.pixel, a.swapped);
             fence_async();
             __syncwarp();
             warpgroup_sync(wg);
@@ -182,24 +183,55 @@ template <class In, class T, bool glu> __device__ __forceinline__ void linear(co
     pair_sync();
 }
 
-#define LINEAR(name, in, type, glu)                                                                                    \
+#define LINEAR(name, in, type, glu, pixels)                                                                            \
     extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(ZN_HOPPER_THREADS(256), 1)                        \
-        hopper_linear_##name(const __grid_constant__ zn_hopper_linear a)                                               \
+        hopper_linear_##name##_##pixels(const __grid_constant__ zn_hopper_linear a)                                    \
     {                                                                                                                  \
-        linear<in, type, glu>(a);                                                                                      \
+        linear<in, type, glu, pixels>(a);                                                                              \
     }
-LINEAR(f16, f16, f16, false)
-LINEAR(bf16, bf16, bf16, false)
-LINEAR(e4m3, e4m3, f16, false)
-LINEAR(f16_glu, f16, f16, true)
-LINEAR(bf16_glu, bf16, bf16, true)
-LINEAR(e4m3_glu, e4m3, f16, true)
+#define LINEARS(name, in, type)                                                                                        \
+    LINEAR(name, in, type, false, 256)                                                                                 \
+    LINEAR(name, in, type, false, 192)                                                                                 \
+    LINEAR(name##_glu, in, type, true, 256)                                                                            \
+    LINEAR(name##_glu, in, type, true, 192)
+LINEARS(f16, f16, f16)
+LINEARS(bf16, bf16, bf16)
+LINEARS(e4m3, e4m3, f16)
+LINEARS(s8, s8, f16)
 
-/* ---- x of e4m3, with a scale for each pixel -------------------------------------------------------------------- */
+/* ---- x of 8 bits, with a scale for each pixel ------------------------------------------------------------------- */
+
+/* The scale of a pixel whose largest element is `most`.  e4m3: a power of two, which rounds nothing. */
+__device__ __forceinline__ float scale_for(e4m3, float most)
+{
+    const float s = most > 0.f ? __uint_as_float((__float_as_uint(most) & 0x7f800000u) - (8u << 23)) : 1.f;
+
+    return most > 448.f * s ? 2.f * s : s;
+}
+
+__device__ __forceinline__ float scale_for(s8, float most) { return most > 1e-30f ? most / 127.f : 1.f; }
+
+__device__ __forceinline__ uint32_t four(e4m3, float2 a, float2 b)
+{
+    uint16_t lo, hi;
+
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(lo) : "f"(a.y), "f"(a.x));
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(hi) : "f"(b.y), "f"(b.x));
+    return (uint32_t)lo | (uint32_t)hi << 16;
+}
+
+/* The lowest byte of 1.5 * 2^23 + v is v, rounded. */
+__device__ __forceinline__ uint32_t four(s8, float2 a, float2 b)
+{
+    const float big = 12582912.f;
+    const uint32_t lo = __byte_perm(__float_as_uint(a.x + big), __float_as_uint(a.y + big), 0x0040);
+    const uint32_t hi = __byte_perm(__float_as_uint(b.x + big), __float_as_uint(b.y + big), 0x0040);
+
+    return __byte_perm(lo, hi, 0x5410);
+}
 
 /* 256 threads, up to 8 vectors each. */
-extern "C" __global__ void __launch_bounds__(256)
-    hopper_rows_quantise_f16(const __grid_constant__ zn_hopper_quantise_rows a)
+template <class Out> __device__ __forceinline__ void quantise_rows(const zn_hopper_quantise_rows &a)
 {
     enum { EACH = ZN_HOPPER_ROW / 8 / 256 };
     __shared__ float tops[8];
@@ -235,24 +267,32 @@ extern "C" __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int k = 0; k < 8; k++)
         most = fmaxf(most, tops[k]);
-    float scale = most > 0.f ? __uint_as_float((__float_as_uint(most) & 0x7f800000u) - (8u << 23)) : 1.f, inverse;
+    const float scale = scale_for(Out(), most), inverse = 1.f / scale;
 
-    scale = most > 448.f * scale ? 2.f * scale : scale; /* a power of two rounds nothing */
-    inverse = 1.f / scale;
     if (threadIdx.x == 0)
         a.scale[blockIdx.x] = scale;
 #pragma unroll
     for (int k = 0; k < EACH; k++) {
         const uint32_t i = threadIdx.x + 256 * k, word[4] = { v[k].x, v[k].y, v[k].z, v[k].w };
-        uint16_t pair[4];
+        float2 f[4];
 
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            const float2 f = unpack2<f16>(word[j]);
-
-            asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair[j]) : "f"(f.y * inverse), "f"(f.x * inverse));
+            f[j] = unpack2<f16>(word[j]);
+            f[j].x *= inverse, f[j].y *= inverse;
         }
         if (i < n)
-            y[i] = make_uint2((uint32_t)pair[0] | (uint32_t)pair[1] << 16, (uint32_t)pair[2] | (uint32_t)pair[3] << 16);
+            y[i] = make_uint2(four(Out(), f[0], f[1]), four(Out(), f[2], f[3]));
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    hopper_rows_quantise_f16(const __grid_constant__ zn_hopper_quantise_rows a)
+{
+    quantise_rows<e4m3>(a);
+}
+
+extern "C" __global__ void __launch_bounds__(256) hopper_rows_s8_f16(const __grid_constant__ zn_hopper_quantise_rows a)
+{
+    quantise_rows<s8>(a);
 }

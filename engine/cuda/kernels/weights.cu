@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* weights.cu - packed weights to the type that a kernel multiplies.
  *
- * expand_FROM_TO   8 elements a thread; FROM: f32, f16, bf16, e4m3, elementwise; i8, i4, from the file's order to the packed */
+ * expand_FROM_TO   8 elements a thread; FROM: f32, f16, bf16, e4m3, s8 (int8 with a scale a row), elementwise; i8, i4, from the file's order to the packed */
 #include "common.cuh"
 
 namespace
@@ -70,6 +70,21 @@ struct int4x2 { /* two to a byte, the first in the low nibble */
     }
 };
 
+/* Integers with a scale for each row. */
+struct s8 {
+    signed char bits;
+};
+
+__device__ __forceinline__ void load8(float (&v)[8], const s8 *p, const void *scale, size_t i)
+{
+    int q[8];
+
+    int8::eight(q, p, i);
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+        v[j] = (float)q[j] * *(const float *)scale;
+}
+
 template <class Q, class T> __device__ __forceinline__ void expand_groups(const zn_args_expand &g)
 {
     const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x, o = quotient(8 * i, (unsigned)g.k_pad);
@@ -111,7 +126,7 @@ template <class S, class T> __device__ __forceinline__ void expand(const zn_args
         return;
     to.type = type_of<T>::value;
     load8(v, (const S *)g.from, (const float *)g.scale + 8 * i / g.k_pad,
-          8 * i); /* the scale of a row, of e4m3 alone */
+          8 * i); /* the scale of a row, of 8 bits alone */
     put(to, 8 * i, v);
 }
 
@@ -132,6 +147,8 @@ EXPAND(f16, f16, float, f32)
 EXPAND(bf16, bf16, float, f32)
 EXPAND(e4m3, e4m3, f16, f16)
 EXPAND(e4m3, e4m3, float, f32)
+EXPAND(s8, s8, f16, f16)
+EXPAND(s8, s8, float, f32)
 EXPAND_GROUPS(int8, i8, f16, f16)
 EXPAND_GROUPS(int8, i8, float, f32)
 EXPAND_GROUPS(int4x2, i4, f16, f16)

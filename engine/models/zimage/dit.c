@@ -196,9 +196,18 @@ static void bind_modulation(zn_binder *b, block *k, int width, int cond, const c
     free(v);
 }
 
-static void bind_attention(zn_binder *b, zn_zimage_attention *a, int width, int head, const layout *l, const char *name)
+static zn_conv linear(int cin, int cout, bool row_scales)
 {
-    const zn_conv spec = zn_zimage_linear(width, width);
+    zn_conv c = zn_zimage_linear(cin, cout);
+
+    c.row_scales = row_scales;
+    return c;
+}
+
+static void bind_attention(zn_binder *b, zn_zimage_attention *a, int width, int head, const layout *l, const char *name,
+                           bool row_scales)
+{
+    const zn_conv spec = linear(width, width, row_scales);
     float *all = l->k ? NULL : zn_bind_read(b, (int[5]){ 3 * width, width }, "%s.%s.weight", name, l->q);
     const size_t each = (size_t)width * (size_t)width;
 
@@ -220,7 +229,8 @@ static void bind_attention(zn_binder *b, zn_zimage_attention *a, int width, int 
 }
 
 /* cond 0: a plain block */
-static void bind_block(zn_binder *b, block *k, int width, int head, int cond, const layout *l, const char *kind, int i)
+static void bind_block(zn_binder *b, block *k, int width, int head, int cond, const layout *l, const char *kind, int i,
+                       bool row_scales)
 {
     static const char *const norms[] = { "attention_norm1", "attention_norm2", "ffn_norm1", "ffn_norm2" };
     char name[96], modulation[128];
@@ -235,10 +245,10 @@ static void bind_block(zn_binder *b, block *k, int width, int head, int cond, co
     }
     for (int n = 0; n < 4; n++)
         zn_bind_norm(b, &k->norm[n], rms(width), "%s.%s", name, norms[n]);
-    bind_attention(b, &k->attention, width, head, l, name);
-    zn_bind_conv(b, &k->feed.gate, zn_zimage_linear(width, feed), "%s.feed_forward.w1", name);
-    zn_bind_conv(b, &k->feed.up, zn_zimage_linear(width, feed), "%s.feed_forward.w3", name);
-    zn_bind_conv(b, &k->feed.down, zn_zimage_linear(feed, width), "%s.feed_forward.w2", name);
+    bind_attention(b, &k->attention, width, head, l, name, row_scales);
+    zn_bind_conv(b, &k->feed.gate, linear(width, feed, row_scales), "%s.feed_forward.w1", name);
+    zn_bind_conv(b, &k->feed.up, linear(width, feed, row_scales), "%s.feed_forward.w3", name);
+    zn_bind_conv(b, &k->feed.down, linear(feed, width, row_scales), "%s.feed_forward.w2", name);
     k->plain = !cond;
     if (cond)
         bind_modulation(b, k, width, cond, modulation);
@@ -253,10 +263,10 @@ static void bind_context_refiner(zn_binder *b, void *net, int i)
 {
     caption *m = net;
 
-    bind_block(b, &m->refiner[i], m->width, m->head, 0, layout_bound(b), "context_refiner", i);
+    bind_block(b, &m->refiner[i], m->width, m->head, 0, layout_bound(b), "context_refiner", i, false);
 }
 
-/* The refiners, then the layers. */
+/* The refiners, then the layers.  All layers enlarge an error of the refiners: these keep inputs of 16 bits. */
 static void bind_step_block(zn_binder *b, void *net, int i)
 {
     step *m = net;
@@ -264,7 +274,7 @@ static void bind_step_block(zn_binder *b, void *net, int i)
     const bool refines = i < m->n_refiners;
 
     bind_block(b, refines ? &m->refiner[i] : &m->layer[i - m->n_refiners], z->width, z->head, m->cond, layout_bound(b),
-               refines ? "noise_refiner" : "layers", refines ? i : i - m->n_refiners);
+               refines ? "noise_refiner" : "layers", refines ? i : i - m->n_refiners, !refines);
 }
 
 /* How many blocks of this kind the file has; 0 if that makes no sense. */
