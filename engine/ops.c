@@ -468,6 +468,25 @@ void zn_norm_rotate(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *norm, co
     }
 }
 
+void zn_add_norm(zn_ctx *c, zn_tensor x, zn_tensor change, const zn_norm *after, const zn_modulation *gate, zn_tensor y,
+                 const zn_norm *before, const zn_modulation *scale)
+{
+    const zn_special *special = c->be->special;
+    double start = 0;
+
+    assert(same_shape(x, change) && same_shape(x, y) && after->c == x.c && before->c == x.c);
+    if (!special || !special->add_norm) {
+        zn_modulate(c, x, change, after, gate, (zn_tail){ .residual = &x });
+        zn_modulate(c, y, x, before, scale, (zn_tail){ 0 });
+    } else if (enter(c, 0, 4 * elements(x), &start)) {
+        if (!special->add_norm(c->dev, x, change, after, gate, y, before, scale)) {
+            c->be->norm(c->dev, x, change, after, gate, (zn_tail){ .residual = &x });
+            c->be->norm(c->dev, y, x, before, scale, (zn_tail){ 0 });
+        }
+        leave(c, 0, start, "norm, add, norm %d @%dx%d", x.c, x.w, x.h);
+    }
+}
+
 void zn_linears(zn_ctx *c, const zn_tensor *y, zn_tensor x, const zn_conv *const *w, int n)
 {
     const zn_special *special = c->be->special;

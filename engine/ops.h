@@ -84,6 +84,8 @@ void zn_fill(zn_ctx *c, zn_tensor y, const float *value);
 void zn_gated_block(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_gated *w);
 void zn_glu(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_conv *gate, const zn_conv *up);
 void zn_norm_rotate(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_norm *norm, const zn_rope *r);
+void zn_add_norm(zn_ctx *c, zn_tensor x, zn_tensor change, const zn_norm *after, const zn_modulation *gate, zn_tensor y,
+                 const zn_norm *before, const zn_modulation *scale);
 void zn_linears(zn_ctx *c, const zn_tensor *y, zn_tensor x, const zn_conv *const *w, int n);
 void zn_transform(zn_ctx *c, zn_tensor y, zn_tensor x, const zn_fwht *w);
 void zn_prune(zn_ctx *c, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w);

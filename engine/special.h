@@ -4,7 +4,7 @@
  *   gated    the U-Nets of the denoisers, of restore and of upscale, and the autoencoder zenith
  *   fwht     the networks of the two Zenith documents (models/zenith/)
  *   pruned   zenith-prune and zenith-ae of the second one
- *   glu, norm_rope, linears   transformers: Z-Image
+ *   glu, norm_rope, linears, add_norm   transformers: Z-Image
  *
  * A backend may have none of them.  A gated block and those of transformers are then computed as their parts; a network with
  * the others is refused with a sentence (ops.c).  The rules of backend.h hold here, too. */
@@ -78,12 +78,15 @@ typedef struct zn_special {
     void (*fwht)(void *dev, zn_tensor y, zn_tensor x, const zn_fwht *w); /* y may be x */
     /* mask: [n][h][w][c/8] */
     void (*pruned)(void *dev, zn_tensor y, zn_tensor mask, zn_tensor x, const zn_pruned *w);
-    /* y = SiLU(gate x) * (up x), linear layers without bias.  These three: false if not for such tensors; nothing was done. */
+    /* y = SiLU(gate x) * (up x), linear layers without bias.  This and what follows: false if not for such tensors; nothing was done. */
     bool (*glu)(void *dev, zn_tensor y, zn_tensor x, const zn_conv *gate, const zn_conv *up);
     /* y = the rotation of the norm of each head of x; y may be x */
     bool (*norm_rope)(void *dev, zn_tensor y, zn_tensor x, const zn_norm *norm, const zn_rope *r);
     /* y[i] = w[i] x, n linear layers without bias */
     bool (*linears)(void *dev, const zn_tensor *y, zn_tensor x, const zn_conv *const *w, int n);
+    /* x += after(change), adaptive norms both; then y = before(x) */
+    bool (*add_norm)(void *dev, zn_tensor x, zn_tensor change, const zn_norm *after, const zn_modulation *gate,
+                     zn_tensor y, const zn_norm *before, const zn_modulation *scale);
 } zn_special;
 
 #endif

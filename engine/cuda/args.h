@@ -162,6 +162,14 @@ typedef struct zn_args_rows {
     size_t pixels;
 } zn_args_rows;
 
+/* norm_twice: first, whose result is then normalised to y. */
+typedef struct zn_args_twice {
+    zn_args_rows first;
+    zn_tensor y, scale; /* scale: as zn_modulation's */
+    const float *gamma;
+    float eps;
+} zn_args_twice;
+
 /* The RMS norm of each head, then its rotation, for 16-bit tensors. */
 typedef struct zn_args_norm_rope {
     zn_tensor y, x;

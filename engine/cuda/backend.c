@@ -76,6 +76,7 @@ static const zn_special special = { .gated = zn_cuda_gated,
                                     .pruned = zn_cuda_pruned,
                                     .glu = zn_cuda_glu,
                                     .norm_rope = zn_cuda_norm_rope,
+                                    .add_norm = zn_cuda_add_norm,
                                     .linears = zn_cuda_linears };
 
 const zn_backend zn_backend_cuda = {

@@ -188,6 +188,8 @@ void zn_cuda_choices_close(struct zn_cuda_choices **c);
 /* norm.c: */
 void zn_cuda_group_scales(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w);
 void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);
+bool zn_cuda_add_norm(void *dev, zn_tensor x, zn_tensor change, const zn_norm *after, const zn_modulation *gate,
+                      zn_tensor y, const zn_norm *before, const zn_modulation *scale);
 bool zn_cuda_norm_rope(void *dev, zn_tensor y, zn_tensor x, const zn_norm *norm, const zn_rope *r);
 /* hopper.c: */
 bool zn_cuda_glu(void *dev, zn_tensor y, zn_tensor x, const zn_conv *gate, const zn_conv *up);

@@ -34,20 +34,33 @@ static bool is_plain(const zn_cuda_tail *t)
     return !t->residual.data && t->gain == 1 && t->post == ZN_NONE && (t->pre == ZN_NONE || t->pre == ZN_SILU);
 }
 
-/* Rows that are too long for a warp's registers, or adaptive norms of rows that keep a block busy.  False: not these tensors. */
-static bool wide_rows(zn_cuda *d, const zn_args_rows *g, bool adaptive)
+/* The type in the name of a kernel that gives a row to a block: for rows that are too long for a warp's registers, or adaptive
+ * norms of rows that keep a block busy.  NULL: not these tensors. */
+static const char *wide_type(const zn_args_rows *g, bool adaptive)
 {
     const zn_tensor t[] = { g->x, g->y, g->tail.residual, g->m.scale, g->m.shift, g->m.gate };
     const char *type = zn_cuda_common_type(t, 6);
     const zn_cuda_tail *tail = &g->tail;
-    const size_t pixels = zn_pixels(g->x);
 
     if ((strcmp(type, "f16") && strcmp(type, "bf16")) || tail->pre != ZN_NONE || tail->post != ZN_NONE ||
-        tail->gain != 1 || g->x.c > 512 * VECTOR || g->x.c <= (adaptive ? 256 : 1024) || pixels > INT32_MAX)
-        return false;
-    zn_cuda_launch(d, zn_cuda_kernel("norm_wide_%s", type).text, (unsigned)pixels, 1, 1,
-                   (unsigned)zn_round_up(g->x.c / VECTOR, 32), 0, g);
-    return true;
+        tail->gain != 1 || g->x.c > 512 * VECTOR || g->x.c <= (adaptive ? 256 : 1024) || zn_pixels(g->x) > INT32_MAX)
+        return NULL;
+    return type;
+}
+
+static unsigned wide_threads(zn_tensor x)
+{
+    return (unsigned)zn_round_up(x.c / VECTOR, 32);
+}
+
+static bool wide_rows(zn_cuda *d, const zn_args_rows *g, bool adaptive)
+{
+    const char *type = wide_type(g, adaptive);
+
+    if (type)
+        zn_cuda_launch(d, zn_cuda_kernel("norm_wide_%s", type).text, (unsigned)zn_pixels(g->x), 1, 1,
+                       wide_threads(g->x), 0, g);
+    return type != NULL;
 }
 
 static void row_norm(zn_cuda *d, zn_args_rows *g, bool wide, bool adaptive)
@@ -251,13 +264,31 @@ void zn_cuda_group_scales(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w)
     find_scales(d, &g, k, 1);
 }
 
+/* Can a row be read in vectors? */
+static bool in_vectors(zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, const zn_tensor *residual)
+{
+    return zn_cuda_vectors(y) && zn_cuda_vectors(x) && zn_cuda_vectors(*residual) && zn_cuda_on_16(w->gamma) &&
+        zn_cuda_on_16(w->beta) && zn_cuda_vectors(m->scale) && zn_cuda_vectors(m->shift) && zn_cuda_vectors(m->gate);
+}
+
+static zn_args_rows rows_of(zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_cuda_tail tail)
+{
+    return (zn_args_rows){ .y = y,
+                           .x = x,
+                           .tail = tail,
+                           .gamma = w->gamma,
+                           .beta = w->beta,
+                           .m = *m,
+                           .eps = w->eps,
+                           .rms = w->kind == ZN_RMS_NORM,
+                           .image = (uint32_t)(x.h * x.w) };
+}
+
 void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t)
 {
     const zn_modulation adaptive = m ? *m : (zn_modulation){ 0 };
     zn_cuda_tail tail = zn_cuda_tail_of(t);
-    bool wide = zn_cuda_vectors(y) && zn_cuda_vectors(x) && zn_cuda_vectors(tail.residual) && zn_cuda_on_16(w->gamma) &&
-        zn_cuda_on_16(w->beta) && zn_cuda_vectors(adaptive.scale) && zn_cuda_vectors(adaptive.shift) &&
-        zn_cuda_vectors(adaptive.gate);
+    const bool wide = in_vectors(y, x, w, &adaptive, &tail.residual);
 
     if (w->kind == ZN_GROUP_NORM) {
         zn_args_group g = { .y = y,
@@ -275,18 +306,29 @@ void zn_cuda_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const z
 
         scale_images(dev, &g, wide);
     } else {
-        zn_args_rows g = { .y = y,
-                           .x = x,
-                           .tail = tail,
-                           .gamma = w->gamma,
-                           .beta = w->beta,
-                           .m = adaptive,
-                           .eps = w->eps,
-                           .rms = w->kind == ZN_RMS_NORM,
-                           .image = (uint32_t)(x.h * x.w) };
+        zn_args_rows g = rows_of(y, x, w, &adaptive, tail);
 
         row_norm(dev, &g, wide, m != NULL);
     }
+}
+
+bool zn_cuda_add_norm(void *dev, zn_tensor x, zn_tensor change, const zn_norm *after, const zn_modulation *gate,
+                      zn_tensor y, const zn_norm *before, const zn_modulation *scale)
+{
+    const zn_args_twice g = { .first = rows_of(x, change, after, gate, zn_cuda_tail_of((zn_tail){ .residual = &x })),
+                              .y = y,
+                              .scale = scale->scale,
+                              .gamma = before->gamma,
+                              .eps = before->eps };
+    const char *type = wide_type(&g.first, true);
+
+    if (!type || before->kind != ZN_RMS_NORM || before->beta || scale->shift.data || scale->gate.data ||
+        y.type != x.type || (g.scale.data && g.scale.type != x.type) ||
+        !in_vectors(x, change, after, gate, &g.first.tail.residual) || !in_vectors(y, x, before, scale, &x))
+        return false;
+    zn_cuda_launch(dev, zn_cuda_kernel("norm_twice_%s", type).text, (unsigned)zn_pixels(x), 1, 1, wide_threads(x), 0,
+                   &g);
+    return true;
 }
 
 bool zn_cuda_norm_rope(void *dev, zn_tensor y, zn_tensor x, const zn_norm *norm, const zn_rope *r)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* transformer.c - the self-test of special.h's glu, norm_rope and linears.  Where a backend refuses the tensors of a case, its parts
+/* transformer.c - the self-test of special.h's glu, norm_rope, linears and add_norm.  Where a backend refuses the tensors of a case, its parts
  * are computed, as ops.c does. */
 #include "harness.h"
 
@@ -251,6 +251,102 @@ static void check_norm_rope(zn_test *t)
     }
 }
 
+/* ---- a sum and its norm -------------------------------------------------------------------------------------- */
+
+static const float twice_eps[2] = { 1e-5f, 1e-6f };
+
+/* y = the norm of the sum or, if arg says so, the sum.  The inputs: what is added, x, gate, scale. */
+static void call_add_norm(const zn_case *k, const zn_backend *b, void *dev, zn_tensor y, const zn_tensor *in,
+                          zn_tail tail)
+{
+    const zn_modulation gate = { .gate = in[2] }, scale = { .scale = in[3] };
+    zn_norm norm[2];
+    zn_tensor x = y;
+
+    (void)tail;
+    for (int i = 0; i < 2; i++)
+        norm[i] = (zn_norm){
+            .kind = ZN_RMS_NORM, .c = y.c, .eps = twice_eps[i], .gamma = zn_upload_row(b, dev, k->weight + i * y.c, y.c)
+        };
+    x.ld = y.c;
+    x.data = b->alloc(dev, zn_pixels(y) * (size_t)y.c * zn_type_size(y.type));
+    if (!x.data)
+        abort();
+    b->map(dev, x, in[1], (zn_tail){ 0 });
+    if (!b->special->add_norm(dev, x, in[0], &norm[0], &gate, y, &norm[1], &scale)) {
+        b->norm(dev, x, in[0], &norm[0], &gate, (zn_tail){ .residual = &x });
+        b->norm(dev, y, x, &norm[1], &scale, (zn_tail){ 0 });
+    }
+    if (*(const bool *)k->arg)
+        b->map(dev, y, x, (zn_tail){ 0 });
+    b->sync(dev, NULL);
+    b->free(dev, x.data);
+    b->free(dev, norm[0].gamma);
+    b->free(dev, norm[1].gamma);
+}
+
+static double inverse_rms(const double *v, int n, float eps)
+{
+    double sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += v[i] * v[i];
+    return 1 / sqrt(sum / n + (double)eps);
+}
+
+static void formula_add_norm(zn_case *k, bool sum)
+{
+    const int c = k->y.c;
+    double *v = zn_take((size_t)c, sizeof *v), inv;
+
+    for (int p = 0; p < k->y.w; p++) {
+        for (int i = 0; i < c; i++)
+            v[i] = at(k->in[0], 0, 0, p, i);
+        inv = inverse_rms(v, c, twice_eps[0]);
+        for (int i = 0; i < c; i++) {
+            const size_t d = dense_index(k->y, 0, 0, p, i);
+            const double add = v[i] * inv * k->weight[i] * at(k->in[2], 0, 0, 0, i), x = at(k->in[1], 0, 0, p, i);
+
+            v[i] = k->want[d] = x + add;
+            k->mag[d] = fabs(x) + fabs(add);
+        }
+        inv = inverse_rms(v, c, twice_eps[1]);
+        for (int i = 0; i < c && !sum; i++) {
+            const size_t d = dense_index(k->y, 0, 0, p, i);
+            const double by = inv * k->weight[c + i] * (1 + at(k->in[3], 0, 0, 0, i));
+
+            k->want[d] = v[i] * by;
+            k->mag[d] = 2 * k->mag[d] * fabs(by); /* the sum is rounded, too */
+        }
+    }
+    k->terms = c + 8;
+    free(v);
+}
+
+static void check_add_norm(zn_test *t)
+{
+    static const int rows[][2] = { { 5, 64 }, { 37, 384 }, { 21, 1032 }, { 9, 3840 }, { 4, 4096 }, { 3, 4104 } };
+
+    for (int i = 0; i < 2 * (int)(sizeof rows / sizeof *rows); i++) {
+        const int n = rows[i / 2][0], c = rows[i / 2][1];
+        const bool sum = i % 2;
+        zn_case k = zn_case_begin(call_add_norm, shape(1, 1, n, c, i % 4 ? 8 : 0));
+        float *gamma = zn_random_floats(t, 2 * (size_t)c, 2);
+
+        k.arg = &sum;
+        k.weight = gamma;
+        for (int j = 0; j < 2; j++)
+            zn_case_input(t, &k, shape(1, 1, n, c, 8 * j), 3);
+        for (int j = 0; j < 2; j++)
+            zn_case_input(t, &k, shape(1, 1, 1, c, 0), 1);
+        formula_add_norm(&k, sum);
+        snprintf(k.name, sizeof k.name, "norm, add, norm of %d pixels of %d: the %s", n, c, sum ? "sum" : "norm");
+        zn_case_run(t, &k);
+        zn_case_end(&k);
+        free(gamma);
+    }
+}
+
 void zn_check_transformer(zn_test *t)
 {
     const zn_special *special = t->b->special;
@@ -261,4 +357,6 @@ void zn_check_transformer(zn_test *t)
         check_layers(t, false);
     if (special && special->norm_rope && t->precision != ZN_FP8_MATH)
         check_norm_rope(t);
+    if (special && special->add_norm && t->precision != ZN_FP8_MATH)
+        check_add_norm(t);
 }

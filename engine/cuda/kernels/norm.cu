@@ -286,14 +286,13 @@ __device__ __forceinline__ float sum_block(float x, float *once)
     return sum;
 }
 
-template <class T> __device__ __forceinline__ void norm_wide(const zn_args_rows &g)
+/* v: 8 channels from c on of pixel p. */
+template <class T>
+__device__ __forceinline__ void wide_row(float (&v)[8], const zn_args_rows &g, size_t p, size_t image, int c, bool in)
 {
     __shared__ float sums[2][16];
-    const size_t p = blockIdx.x, image = quotient(p, g.image);
-    const bool in = (int)threadIdx.x * 8 < g.x.c;
-    const int c = in ? (int)threadIdx.x * 8 : 0;
     const zn_tensor &scale = g.m.scale, &shift = g.m.shift, &gate = g.m.gate, &rest = g.tail.residual;
-    float v[8], u[8], mean = 0, var = 0, inv;
+    float u[8], mean = 0, var = 0, inv;
     uint4 by, plus, times, more;
 
     const uint4 x = get8<T>(g.x, p * g.x.ld + c); /* all loads are in flight at once */
@@ -341,6 +340,53 @@ template <class T> __device__ __forceinline__ void norm_wide(const zn_args_rows 
         for (int i = 0; i < 8; i++)
             v[i] += u[i];
     }
+}
+
+template <class T> __device__ __forceinline__ void norm_wide(const zn_args_rows &g)
+{
+    const size_t p = blockIdx.x;
+    const bool in = (int)threadIdx.x * 8 < g.x.c;
+    const int c = in ? (int)threadIdx.x * 8 : 0;
+    float v[8];
+
+    wide_row<T>(v, g, p, quotient(p, g.image), c, in);
+    if (in)
+        put8<T>(g.y, p * g.y.ld + c, v);
+}
+
+/* Then the RMS norm of what was stored, with the bits of a second call. */
+template <class T> __device__ __forceinline__ void norm_twice(const zn_args_twice &g)
+{
+    __shared__ float sums[16];
+    const size_t p = blockIdx.x, image = quotient(p, g.first.image);
+    const bool in = (int)threadIdx.x * 8 < g.y.c;
+    const int c = in ? (int)threadIdx.x * 8 : 0;
+    float v[8], u[8] = { 1, 1, 1, 1, 1, 1, 1, 1 }, var = 0, inv;
+    uint4 by, q;
+
+    if (g.scale.data)
+        by = get8<T>(g.scale, image * g.scale.ld + c);
+    wide_row<T>(v, g.first, p, image, c, in);
+    q = make_uint4(pack_pair<T>(v[0], v[1]), pack_pair<T>(v[2], v[3]), pack_pair<T>(v[4], v[5]),
+                   pack_pair<T>(v[6], v[7]));
+    if (in)
+        *(uint4 *)((T *)g.first.y.data + p * g.first.y.ld + c) = q;
+    widen8<T>(v, q);
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        var += in ? v[i] * v[i] : 0.f;
+    inv = rsqrtf(sum_block(var, sums) / g.y.c + g.eps);
+    if (g.gamma)
+        read8(u, g.gamma + c);
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        v[i] = v[i] * inv * u[i];
+    if (g.scale.data) {
+        widen8<T>(u, by);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            v[i] *= 1 + u[i];
+    }
     if (in)
         put8<T>(g.y, p * g.y.ld + c, v);
 }
@@ -358,6 +404,9 @@ extern "C" __global__ void __launch_bounds__(512, WIDE_BLOCKS) norm_wide_bf16(co
 {
     norm_wide<bf16>(g);
 }
+
+extern "C" __global__ void __launch_bounds__(512, 2) norm_twice_f16(const zn_args_twice g) { norm_twice<f16>(g); }
+extern "C" __global__ void __launch_bounds__(512, 2) norm_twice_bf16(const zn_args_twice g) { norm_twice<bf16>(g); }
 
 /* The RMS norm of each head of dim channels, then its rotation.  A block has a pixel, dim / 8 threads a head. */
 template <class T> __device__ __forceinline__ void norm_rope(const zn_args_norm_rope &g)

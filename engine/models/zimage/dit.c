@@ -461,29 +461,65 @@ void zn_zimage_rope(float *table, int head, int h, int w, int n_cap)
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-/* x = block(x); cond is [1][1][1][time's width] */
-static void run_block(zn_ctx *c, const block *k, zn_tensor x, zn_tensor rope, zn_tensor cond)
+/* What adapts the norms of a block, before and after its two parts. */
+typedef struct adaption {
+    zn_tensor scales, gates; /* [1][1][1][2 * width]; data NULL: none */
+    zn_modulation before[2], after[2];
+} adaption;
+
+static adaption new_adaption(zn_ctx *c, const block *k, int width)
+{
+    adaption a = { 0 };
+
+    if (k->plain)
+        return a;
+    a.scales = zn_new(c, 1, 1, 1, 2 * width);
+    a.gates = zn_new(c, 1, 1, 1, 2 * width);
+    for (int i = 0; i < 2; i++) {
+        a.before[i].scale = zn_slice(a.scales, i * width, width);
+        a.after[i].gate = zn_slice(a.gates, i * width, width);
+    }
+    return a;
+}
+
+static void adapt(zn_ctx *c, const block *k, const adaption *a, zn_tensor cond)
+{
+    if (k->plain)
+        return;
+    zn_conv2d(c, a->scales, cond, &k->scale, (zn_tail){ 0 });
+    zn_conv2d(c, a->gates, cond, &k->gate, (zn_tail){ .pre = ZN_TANH });
+}
+
+/* x = n blocks of x, the first of them layer `first` of the network; cond is [1][1][1][time's width].  The end of a block and
+ * the first norm of the next are one operation, unless the next is not there yet. */
+static void run_blocks(zn_ctx *c, const block *k, int n, int first, const char *name, zn_tensor x, zn_tensor rope,
+                       zn_tensor cond)
 {
     const size_t mark = zn_mark(c->arena);
     const zn_tensor normal = zn_new(c, 1, 1, x.w, x.c), change = zn_new(c, 1, 1, x.w, x.c);
-    zn_modulation before[2] = { 0 }, after[2] = { 0 };
+    const adaption both[2] = { new_adaption(c, k, x.c), new_adaption(c, k, x.c) };
+    bool ready = false;
 
-    if (!k->plain) {
-        const zn_tensor scale = zn_new(c, 1, 1, 1, 2 * x.c), gate = zn_new(c, 1, 1, 1, 2 * x.c);
+    for (int i = 0; i < n; i++, k++) {
+        const adaption *a = &both[i % 2], *next = &both[(i + 1) % 2];
 
-        zn_conv2d(c, scale, cond, &k->scale, (zn_tail){ 0 });
-        zn_conv2d(c, gate, cond, &k->gate, (zn_tail){ .pre = ZN_TANH });
-        for (int i = 0; i < 2; i++) {
-            before[i].scale = zn_slice(scale, i * x.c, x.c);
-            after[i].gate = zn_slice(gate, i * x.c, x.c);
+        zn_layer(c, first + i);
+        if (!ready) {
+            adapt(c, k, a, cond);
+            zn_modulate(c, normal, x, &k->norm[0], &a->before[0], (zn_tail){ 0 });
         }
+        zn_zimage_attend(c, change, normal, &k->attention, rope, (zn_tail){ 0 });
+        zn_add_norm(c, x, change, &k->norm[1], &a->after[0], normal, &k->norm[2], &a->before[1]);
+        zn_zimage_feed_forward(c, change, normal, &k->feed, (zn_tail){ 0 });
+        ready = i + 1 < n && !c->streamed;
+        if (ready) {
+            adapt(c, k + 1, next, cond);
+            zn_add_norm(c, x, change, &k->norm[3], &a->after[1], normal, &k[1].norm[0], &next->before[0]);
+        } else {
+            zn_modulate(c, x, change, &k->norm[3], &a->after[1], (zn_tail){ .residual = &x });
+        }
+        zn_watch(c, x, "%s.%d", name, i);
     }
-    zn_modulate(c, normal, x, &k->norm[0], &before[0], (zn_tail){ 0 });
-    zn_zimage_attend(c, change, normal, &k->attention, rope, (zn_tail){ 0 });
-    zn_modulate(c, x, change, &k->norm[1], &after[0], (zn_tail){ .residual = &x });
-    zn_modulate(c, normal, x, &k->norm[2], &before[1], (zn_tail){ 0 });
-    zn_zimage_feed_forward(c, change, normal, &k->feed, (zn_tail){ 0 });
-    zn_modulate(c, x, change, &k->norm[3], &after[1], (zn_tail){ .residual = &x });
     zn_reset(c->arena, mark);
 }
 
@@ -504,11 +540,7 @@ static void forward_caption(zn_ctx *c, const void *net, const zn_call *call)
     zn_normalise(c, normal, zn_reshape(in, 1, 1, n, m->features), &m->norm, (zn_tail){ 0 });
     zn_conv2d(c, zn_rows(x, 0, n), normal, &m->embed, (zn_tail){ 0 });
     pad(c, x, n, m->pad);
-    for (int i = 0; i < m->n; i++) {
-        zn_layer(c, i);
-        run_block(c, &m->refiner[i], x, rope, (zn_tensor){ 0 });
-        zn_watch(c, x, "context_refiner.%d", i);
-    }
+    run_blocks(c, m->refiner, m->n, 0, "context_refiner", x, rope, (zn_tensor){ 0 });
     zn_map(c, call->out[0], x, (zn_tail){ 0 });
 }
 
@@ -533,21 +565,13 @@ static void forward_step(zn_ctx *c, const void *net, const zn_call *call)
         zn_conv2d(c, zn_reshape(zn_rows(own, 0, n), 1, h, w, width), zn_image(in, i), &m->embed, (zn_tail){ 0 });
         pad(c, own, n, m->pad);
     }
-    for (int i = 0; i < m->n_refiners; i++) {
-        zn_layer(c, i);
-        run_block(c, &m->refiner[i], x, zn_rows(rope, 0, padded), cond);
-        zn_watch(c, x, "noise_refiner.%d", i);
-    }
+    run_blocks(c, m->refiner, m->n_refiners, 0, "noise_refiner", x, zn_rows(rope, 0, padded), cond);
     for (int i = 0; i < n_pictures; i++) {
         if (n_pictures > 1)
             zn_map(c, zn_rows(all, i * rope.w, padded), zn_rows(x, i * padded, padded), (zn_tail){ 0 });
         zn_map(c, zn_rows(all, i * rope.w + padded, cap.w), cap, (zn_tail){ 0 });
     }
-    for (int i = 0; i < m->n_layers; i++) {
-        zn_layer(c, m->n_refiners + i);
-        run_block(c, &m->layer[i], all, rope, cond);
-        zn_watch(c, all, "layers.%d", i);
-    }
+    run_blocks(c, m->layer, m->n_layers, m->n_refiners, "layers", all, rope, cond);
     zn_map(c, silu, cond, (zn_tail){ .pre = ZN_SILU });
     zn_conv2d(c, scale, silu, &m->final_scale, (zn_tail){ 0 });
     normal = zn_new(c, 1, 1, n, width);
