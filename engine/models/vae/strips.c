@@ -10,6 +10,8 @@
 #include "../../core/ints.h"
 #include "vae.h"
 
+#include <stdlib.h>
+
 enum {
     FROM = 16 << 20,         /* elements of a tensor that is computed in strips */
     STRIPS = 16,             /* of a tensor, at most, */
@@ -37,14 +39,19 @@ static zn_tensor view(rows of, int from, int end)
     return t;
 }
 
-/* On a GPU a strip of a smaller picture would have too few tiles. */
+/* On a GPU a strip of a smaller picture would have too few tiles, and strips are slower: they begin where six tensors would take
+ * a quarter of its memory.  Under a limit that the user sets they begin as on a CPU. */
 static size_t strips_from(const zn_vae_run *r)
 {
+    const zn_backend *be = r->c->be;
     const bool small = zn_pixels(r->call->in[0]) < REMOTE_PIXELS && zn_pixels(r->call->out[0]) < REMOTE_PIXELS;
+    const size_t room = be->remote && be->capacity ? be->capacity(r->c->dev) / (4 * 6 * sizeof(uint16_t)) : 0;
 
-    if (r->c->be->strips_from)
-        return r->c->be->strips_from;
-    return r->c->be->remote && small ? SIZE_MAX : FROM;
+    if (be->strips_from)
+        return be->strips_from;
+    if (be->remote && small)
+        return SIZE_MAX;
+    return room > FROM && !getenv(be->memory_variable) ? room : FROM;
 }
 
 bool zn_vae_in_strips(const zn_vae_run *r, zn_tensor x, int ch)
