@@ -439,6 +439,7 @@ typedef struct zn_generate_plan {
     /* zn_generate_weigh() */
     zn_footprint need;     /* of the largest step, with all that is open then */
     bool keeps;            /* the transformer stays open while the autoencoder runs */
+    bool stays;            /* on a GPU with room for all networks: they stay open for the next picture */
     zn_network network[5]; /* name NULL ends */
 } zn_generate_plan;
 

@@ -135,11 +135,13 @@ static zn_status tokenise(int32_t *ids, int32_t *n, const zn_generate_plan *p, z
     zn_tokenizer *tokenizer = NULL;
     int all = 0;
     zn_error text;
-    zn_status s = zn_tokenizer_open(&tokenizer, p->file[ZN_ZIMAGE_TOKENIZER].path, err);
+    const char *path = p->file[ZN_ZIMAGE_TOKENIZER].path;
+    zn_key file;
+    zn_status s = zn_session_take_tokenizer(&tokenizer, &file, p->session, path, err);
 
     if (!s)
         s = zn_tokenizer_chat(ids, MAX_TOKENS, &all, tokenizer, p->how.prompt, err);
-    zn_tokenizer_close(&tokenizer);
+    zn_session_give_tokenizer(p->session, file, &tokenizer);
     if (!s && all > MAX_TOKENS) {
         zn_fail(&text, ZN_OK, "The prompt is too long: the first %d of its %d tokens are used.", MAX_TOKENS, all);
         zn_note_add(note, text.text);
@@ -175,7 +177,16 @@ static zn_status run_use(run *r, zn_use *use, const zn_array *in, zn_array *out)
     return s;
 }
 
-/* The same for one that is open for this alone. */
+/* A network that is not needed any more for this picture. */
+static void let_go(const run *r, zn_use **use)
+{
+    if (r->plan.stays)
+        zn_use_end(use);
+    else
+        zn_use_retire(use);
+}
+
+/* Runs one that is open for this alone, unless all stay open. */
 static zn_status run_once(run *r, zn_zimage_part part, const char *id, const zn_array *in, zn_array *out)
 {
     zn_use *use = NULL;
@@ -183,11 +194,11 @@ static zn_status run_once(run *r, zn_zimage_part part, const char *id, const zn_
 
     if (!s)
         s = run_use(r, use, in, out);
-    zn_use_retire(&use);
+    let_go(r, &use);
     return s;
 }
 
-/* The features of the prompt, kept or made by the text encoder; no other large network is open meanwhile. */
+/* The features of the prompt, kept or made by the text encoder; no other large network is open meanwhile, unless all stay open. */
 static zn_status find_features(run *r)
 {
     const zn_keep *keep = r->watch->keep;
@@ -245,7 +256,7 @@ static zn_status encode_start(run *r)
     next_part(r, bar_text, bar_start);
     if (!s)
         s = encode(r, encoder, &r->known);
-    zn_use_retire(&encoder);
+    let_go(r, &encoder);
     return s;
 }
 
@@ -331,7 +342,7 @@ static zn_status decode(run *r)
         if (!s && !put_picture(r, made(r->out, r, i), picture.data))
             s = no_memory(r);
     }
-    zn_use_retire(&use);
+    let_go(r, &use);
     free(picture.data);
     return s;
 }
@@ -491,7 +502,7 @@ static zn_status refine_tiles(run *r, zn_tiles t, tile *list, float *picture, do
 
     if (!s)
         s = each_tile(r, encode_tile, half, t, list, picture, from, from + 0.1 * span);
-    zn_use_retire(&half);
+    let_go(r, &half);
     if (!s)
         s = open_transformer(r);
     if (!s)
@@ -502,7 +513,7 @@ static zn_status refine_tiles(run *r, zn_tiles t, tile *list, float *picture, do
         s = open_half(r, &half, "flux-ae-decode");
     if (!s)
         s = each_tile(r, decode_tile, half, t, list, picture, from + 0.85 * span, 1);
-    zn_use_retire(&half);
+    let_go(r, &half);
     return s;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* generate_plan.c - what a picture from a prompt takes: files, sizes, the precision of each network, memory.
  *
- * Networks are open one after the other.  The limit of memory covers everything that is open at once and, on a CPU, the arrays of
- * this composite: they are the networks' `beside`. */
+ * Networks are open one after the other; on a GPU with room for all of them, at once.  The limit of memory covers everything that
+ * is open at once and, on a CPU, the arrays of this composite: they are the networks' `beside`. */
 #include "generate.h"
 
 #include "../core/status.h"
@@ -296,13 +296,17 @@ static void list_network(zn_generate_plan *p, const char *name, const zn_planned
     *n = (zn_network){ name, planned->precision, footprint(&planned->plan), planned->plan.macs };
 }
 
+static void halves_of(step half[2], const zn_array *z, const zn_array *x)
+{
+    half[0] = (step){ ZN_ZIMAGE_AUTOENCODER, "flux-ae-decode", z, 1, NULL };
+    half[1] = (step){ ZN_ZIMAGE_AUTOENCODER, "flux-ae-encode", x, 1, NULL };
+}
+
 /* The halves of the autoencoder.  The transformer stays open with them if that costs nothing: if they fit, in tiles as large
  * as without it. */
-static zn_status choose_halves(zn_generate_work *k, zn_footprint transformer, zn_error *err)
+static zn_status choose_halves(zn_footprint halves[2], zn_generate_work *k, const step *half, zn_footprint transformer,
+                               zn_error *err)
 {
-    const zn_array z = latent_of(&k->canvas), x = { NULL, k->canvas.h, k->canvas.w, 3 };
-    const step half[] = { { ZN_ZIMAGE_AUTOENCODER, "flux-ae-decode", &z, 1, NULL },
-                          { ZN_ZIMAGE_AUTOENCODER, "flux-ae-encode", &x, 1, NULL } };
     zn_terms *terms = &k->terms[ZN_ZIMAGE_AUTOENCODER];
     const size_t beside = terms->beside;
     zn_generate_plan *p = k->plan;
@@ -320,6 +324,8 @@ static zn_status choose_halves(zn_generate_work *k, zn_footprint transformer, zn
             p->keeps = false;
     }
     terms->beside = p->keeps ? beside + total(transformer) : beside;
+    for (int i = 0; i < 2; i++)
+        halves[i] = i > k->encodes ? (zn_footprint){ 0 } : footprint(&alone[i].plan);
     for (int i = k->encodes; i >= 0; i--) {
         const zn_footprint own = footprint(&alone[i].plan);
 
@@ -359,6 +365,39 @@ static void choose_batch(zn_planned *out, zn_generate_work *k, step t)
     k->batch = 1;
 }
 
+/* Whether all networks can stay open: each runs as it would alone with the others beside it.  Then they are planned so.  shows: bytes
+ * of the preview's weights. */
+static bool choose_to_stay(zn_generate_work *k, const step *steps, const zn_footprint *alone, int n, size_t shows)
+{
+    zn_generate_plan *p = k->plan;
+    zn_footprint all = { 0 };
+    size_t beside[ZN_ZIMAGE_PARTS];
+    bool stays = zn_session_is_remote(p->session, &p->choice);
+
+    for (int i = 0; i < n; i++)
+        all = together(all, alone[i]);
+    for (int i = 0; i < ZN_ZIMAGE_PARTS; i++)
+        beside[i] = k->terms[i].beside;
+    for (int i = 0; stays && i < n; i++) {
+        const bool samples = steps[i].part == ZN_ZIMAGE_TRANSFORMER; /* the engine adds the preview's weights */
+        zn_terms *t = &k->terms[steps[i].part];
+        zn_planned with;
+        zn_error ignored;
+
+        t->beside = total(all) - total(alone[i]) + (samples ? 0 : shows);
+        stays = !plan_step(&with, k, &steps[i], &ignored) && !with.plan.streamed &&
+            (samples || with.plan.peak_bytes == alone[i].beside);
+    }
+    for (int i = 0; i < ZN_ZIMAGE_PARTS; i++) {
+        k->terms[i].beside = stays ? k->terms[i].beside : beside[i];
+        k->terms[i].alone = k->terms[i].alone && !stays;
+    }
+    if (stays)
+        p->need = all;
+    p->keeps = p->keeps || stays;
+    return stays;
+}
+
 void zn_generate_begin(zn_generate_work *k, zn_generate_plan *plan)
 {
     k->plan = plan;
@@ -371,12 +410,14 @@ void zn_generate_begin(zn_generate_work *k, zn_generate_plan *plan)
 zn_status zn_generate_choose(zn_generate_work *k, zn_note *note, zn_error *err)
 {
     zn_generate_plan *p = k->plan;
+    const zn_array z = latent_of(&k->canvas), x = { NULL, k->canvas.h, k->canvas.w, 3 };
     const size_t arrays = zn_session_is_remote(p->session, &p->choice) ? 0 : arrays_of(k);
     const zn_array tokens = { NULL, 1, 1, k->n_tokens };
+    step steps[4] = { { ZN_ZIMAGE_TEXT, "z-image-text", &tokens, 1, NULL } };
+    zn_footprint alone[4];
     zn_planned text, sample;
     zn_value set[3];
     zn_array in[4];
-    step steps;
     zn_plan shows = { 0 };
     zn_footprint transformer;
     zn_job job = { .set = set, .preview_with = k->preview ? zn_use_model(k->preview) : NULL };
@@ -390,24 +431,30 @@ zn_status zn_generate_choose(zn_generate_work *k, zn_note *note, zn_error *err)
     k->terms[ZN_ZIMAGE_TRANSFORMER].beside = arrays; /* the engine adds the preview's weights */
 
     memset(p->network, 0, sizeof p->network);
-    s = choose_precision(&text, k, &(step){ ZN_ZIMAGE_TEXT, "z-image-text", &tokens, 1, NULL }, note, err);
+    s = choose_precision(&text, k, &steps[0], note, err);
     if (s)
         return s;
     k->cap = text.out;
     list_network(p, p->file[ZN_ZIMAGE_TEXT].name, &text);
 
     job.n_set = zn_generate_settings(set, k);
-    steps = (step){ ZN_ZIMAGE_TRANSFORMER, "z-image-sample", in, zn_generate_inputs(in, k), &job };
-    if ((s = choose_precision(&sample, k, &steps, note, err)))
+    steps[1] = (step){ ZN_ZIMAGE_TRANSFORMER, "z-image-sample", in, zn_generate_inputs(in, k), &job };
+    if ((s = choose_precision(&sample, k, &steps[1], note, err)))
         return s;
     if (p->how.scale == 1)
-        choose_batch(&sample, k, steps);
+        choose_batch(&sample, k, steps[1]);
+    zn_generate_inputs(in, k);
+    zn_generate_settings(set, k);
     list_network(p, p->file[ZN_ZIMAGE_TRANSFORMER].name, &sample);
     transformer = footprint(&sample.plan);
     transformer.beside -= shows.weight_bytes;
     p->need = larger(footprint(&text.plan), transformer);
-    if ((s = choose_halves(k, transformer, err)))
+    halves_of(steps + 2, &z, &x);
+    if ((s = choose_halves(alone + 2, k, steps + 2, transformer, err)))
         return s;
+    alone[0] = footprint(&text.plan);
+    alone[1] = transformer;
+    p->stays = p->how.scale == 1 && choose_to_stay(k, steps, alone, 3 + k->encodes, shows.weight_bytes);
     p->need.weights += shows.weight_bytes;
     p->need.beside += arrays;
     return ZN_OK;

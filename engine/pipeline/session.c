@@ -59,7 +59,9 @@ struct zn_session {
     zn_lock lock;
     pthread_cond_t changed; /* the state of an entry */
     computer *computers;
-    entry *entries; /* last used first */
+    entry *entries;          /* last used first */
+    zn_tokenizer *tokenizer; /* the last one, of that file; NULL: none, or somebody has it */
+    zn_key tokenizer_file;
     atomic_ullong n_runs, n_pixels;
 };
 
@@ -150,12 +152,40 @@ void zn_session_close(zn_session **session)
         free(c->name);
         free(c);
     }
+    zn_tokenizer_close(&s->tokenizer);
     zn_pool_close(&s->pool);
     pthread_cond_destroy(&s->changed);
     zn_lock_end(&s->lock);
     zn_turn_end(&s->turn);
     free(s);
     *session = NULL;
+}
+
+zn_status zn_session_take_tokenizer(zn_tokenizer **out, zn_key *file, zn_session *s, const char *path, zn_error *err)
+{
+    *out = NULL;
+    *file = (zn_key){ 0, 0 };
+    zn_key_add_file(file, path);
+    zn_lock_take(&s->lock);
+    if (file->a == s->tokenizer_file.a && file->b == s->tokenizer_file.b) {
+        *out = s->tokenizer;
+        s->tokenizer = NULL;
+    }
+    zn_lock_give(&s->lock);
+    return *out ? ZN_OK : zn_tokenizer_open(out, path, err);
+}
+
+void zn_session_give_tokenizer(zn_session *s, zn_key file, zn_tokenizer **tokenizer)
+{
+    zn_tokenizer *old;
+
+    zn_lock_take(&s->lock);
+    old = s->tokenizer;
+    s->tokenizer = *tokenizer;
+    s->tokenizer_file = file;
+    zn_lock_give(&s->lock);
+    zn_tokenizer_close(&old);
+    *tokenizer = NULL;
 }
 
 int zn_session_models(zn_session *s)

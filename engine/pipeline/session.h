@@ -33,6 +33,12 @@ zn_status zn_picture_run(zn_model *model, const zn_sink *out, const zn_source *i
 zn_status zn_picture_video(zn_model *encoder, zn_model *decoder, const zn_sink *out, const zn_source *in, int32_t n,
                            const zn_job *job, zn_error *err);
 
+/* A tokenizer that a file holds, the session's or a new one; whoever takes it gives it back.  A file of 11 MB takes longer to read
+ * than the steps of a picture on a large GPU. */
+zn_status zn_session_take_tokenizer(zn_tokenizer **out, zn_key *file, zn_session *session, const char *path,
+                                    zn_error *err);
+void zn_session_give_tokenizer(zn_session *session, zn_key file, zn_tokenizer **tokenizer);
+
 /* Items 0 .. n_items - 1 of a composite's own work, inside of a task, on as many threads as the choice's engine has. */
 void zn_session_loop(zn_session *session, const zn_choice *choice, zn_task *task, void *cookie, int n_items);
 
