@@ -248,6 +248,8 @@ int cmd_bench(const options *o)
         return bench_zenith(o);
     if (bench_faces_has(o))
         return bench_faces(o);
+    if (bench_generate_has(o))
+        return bench_generate(o);
     for (int i = 0; i < o->n_words; i++)
         if (!zn_model_named(o->word[i]))
             return usage("there is no model '%s'; `zenith models` lists them", o->word[i]);

@@ -61,6 +61,8 @@ bool bench_zenith_has(const options *o); /* whether these are the tables of the 
 int bench_zenith(const options *o);
 bool bench_faces_has(const options *o); /* whether it is the face edit */
 int bench_faces(const options *o);
+bool bench_generate_has(const options *o); /* whether it is a picture from a prompt */
+int bench_generate(const options *o);
 int cmd_train(int argc, char **argv); /* has options of its own */
 
 /* .npy files: float32 and int64, little-endian, C order.  rank: the number of axes, 1 to 3.

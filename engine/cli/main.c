@@ -31,6 +31,7 @@ static const char help[] =
     ".npy\n"
     "  zenith bench [MODEL...] [--size WxH] [--layers] [--json]\n"
     "  zenith bench face-edit [PICTURE]   an edit of a face, loading included and not\n"
+    "  zenith bench generate --weights FOLDER   a picture from a prompt, loading included and not\n"
     "  zenith convert FILE... OUT [--type fp16|bf16|fp32|fp8|int8|int4]   weight files, published checkpoints too, to "
     "one "
     ".safetensors\n"
