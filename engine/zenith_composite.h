@@ -49,6 +49,11 @@ typedef struct zn_choice {
 /* Whether the engine of that choice has a memory of its own; false also if it cannot be opened. */
 ZN_API bool zn_session_is_remote(zn_session *session, const zn_choice *choice);
 
+/* Opens that engine in a thread of its own, so that a front end can go on meanwhile; who needs it waits.  A failure is that of the first
+ * who needs it.  started() waits for such threads: a process must not end while a GPU's driver starts. */
+ZN_API void zn_session_start(zn_session *session, const zn_choice *choice);
+ZN_API void zn_session_started(zn_session *session);
+
 /* How many models are in memory, being opened or closed; how many networks have run; of how many pixels regions were asked for. */
 ZN_API int zn_session_models(zn_session *session);
 ZN_API uint64_t zn_session_runs(const zn_session *session);

@@ -43,6 +43,19 @@ zn_op_terms (const ZnOpBase *base)
   return (zn_terms){ .choice = zn_op_choice (base) };
 }
 
+void
+zn_op_start (GeglOperation *operation, const ZnOpBase *base)
+{
+  const zn_choice choice = zn_op_choice (base);
+  const gint      wish   = GPOINTER_TO_INT (
+             g_object_get_data (G_OBJECT (operation->node), "zenith-start"));
+
+  if (wish == 1)
+    zn_session_start (zn_op_session (), &choice);
+  else if (wish == 2)
+    zn_session_started (zn_op_session ());
+}
+
 /* ---- running -------------------------------------------------------------- */
 
 gboolean

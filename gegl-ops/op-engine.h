@@ -14,6 +14,9 @@ zn_session *zn_op_session (void);
 zn_choice zn_op_choice (const ZnOpBase *base);
 zn_terms  zn_op_terms (const ZnOpBase *base);
 
+/* Does what the data "zenith-start" of the node say: 1 starts the engine, 2 waits for it. */
+void zn_op_start (GeglOperation *operation, const ZnOpBase *base);
+
 /* Runs are made between these two, by one thread at a time, so that a thread that
  * waited finds the result of the one before.  Refuses, instead of deadlocking, when
  * this thread is in a run already (a progress bar that redraws the picture). */

@@ -191,6 +191,7 @@ describe (GeglOperation *operation, gpointer data)
   zn_error            err;
 
   task->base = ZN_OP_BASE (o);
+  zn_op_start (operation, &task->base);
   if (make_plan (&plan, o, &box, gegl_operation_source_get_bounding_box (operation, "aux"), &err))
     task->refusal = err;
   if (plan.nothing)

@@ -762,6 +762,7 @@ zn_layers_dialog (ZnSettings **settings,
   ZnSecond        second  = { named_layer, (gpointer) &first };
   gboolean        done;
 
+  zn_apply_start (*settings, FALSE);
   zn_layers_recall (layers, procedure);
   if (gimp_item_is_layer (first) && ! (filter && filter->frames))
     host.where = &layers->where;
@@ -787,6 +788,7 @@ zn_layers_dialog (ZnSettings **settings,
   if (! done)
     g_set_error (error, ZN_ERROR, ZN_ERROR_CANCELLED, _ ("%s was cancelled"), title);
 
+  zn_apply_start (*settings, TRUE);
   layers->source = NULL;
   g_strfreev (host.layers);
   g_clear_object (&picture->selection);

@@ -62,6 +62,7 @@ struct zn_session {
     entry *entries;          /* last used first */
     zn_tokenizer *tokenizer; /* the last one, of that file; NULL: none, or somebody has it */
     zn_key tokenizer_file;
+    int starting; /* threads of zn_session_start() */
     atomic_ullong n_runs, n_pixels;
 };
 
@@ -138,6 +139,7 @@ void zn_session_close(zn_session **session)
 
     if (!s)
         return;
+    zn_session_started(s);
     while (s->entries) {
         entry *e = s->entries;
 
@@ -341,6 +343,22 @@ bool zn_session_is_remote(zn_session *s, const zn_choice *choice)
     zn_engine *engine;
 
     return !get_engine(&engine, s, choice, NULL) && zn_engine_is_remote(engine);
+}
+
+void zn_session_started(zn_session *s)
+{
+    zn_lock_take(&s->lock);
+    while (s->starting)
+        zn_lock_wait(&s->lock, &s->changed);
+    zn_lock_give(&s->lock);
+}
+
+void zn_session_starting(zn_session *s, int more)
+{
+    zn_lock_take(&s->lock);
+    s->starting += more;
+    pthread_cond_broadcast(&s->changed);
+    zn_lock_give(&s->lock);
 }
 
 /* A precision that this CPU lacks, be it asked for or $ZENITH_PRECISION's, must not fail. */

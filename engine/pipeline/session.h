@@ -20,6 +20,9 @@ void zn_task_end(zn_task_turn *t);
 void zn_task_pause(zn_task_turn *t);
 void zn_task_resume(zn_task_turn *t);
 
+/* So many threads more start an engine. */
+void zn_session_starting(zn_session *session, int more);
+
 /* The precision that the networks of a choice are opened with: what was asked for, $ZENITH_PRECISION, "auto", or, with a note,
  * fp32 where a CPU lacks that.  note: NULL, or gets the sentence. */
 zn_status zn_session_precision(const char **precision, zn_session *session, const zn_choice *choice, zn_note *note,

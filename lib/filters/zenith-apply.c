@@ -523,6 +523,23 @@ set_nick (GeglNode *op, const gchar *property, const gchar *nick)
   return value != NULL;
 }
 
+/* An operation that refuses its task, for lack of a prompt, as soon as it has looked at this. */
+void
+zn_apply_start (const ZnSettings *settings, gboolean wait)
+{
+  GeglNode  *graph = gegl_node_new ();
+  GeglNode  *op    = gegl_node_new_child (graph, "operation", "zenith:z-image", NULL);
+  GPrintFunc print = g_set_printerr_handler (be_silent);
+
+  for (guint i = 0; settings && i < settings->n; i++)
+    if (! strcmp (settings->property[i].spec->name, "engine"))
+      gegl_node_set_property (op, "engine", &settings->property[i].value);
+  g_object_set_data (G_OBJECT (op), "zenith-start", GINT_TO_POINTER (wait ? 2 : 1));
+  gegl_node_get_bounding_box (op);
+  g_object_unref (graph);
+  g_set_printerr_handler (print);
+}
+
 /* The smallest shipped network says whether an engine works. */
 gchar *
 zn_engine_missing (const gchar *nick)

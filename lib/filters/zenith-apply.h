@@ -162,6 +162,10 @@ gboolean zn_apply_to_pixels (const ZnSettings    *settings,
                              gpointer             data,
                              GError             **error);
 
+/* Starts the engine that the settings name (NULL: the usual one), in the background.  wait: until it is there; before a process
+ * ends, a driver must not be starting. */
+void zn_apply_start (const ZnSettings *settings, gboolean wait);
+
 /* Why this machine does not have an engine ("avx2"), or NULL: it does.  Free it. */
 gchar *zn_engine_missing (const gchar *nick);
 

@@ -26,6 +26,31 @@ static zn_status describe(zn_generate_plan *plan, const zn_generate *how, int w,
     return zn_generate_describe(plan, session, &scalar, how, w, h, mask, err);
 }
 
+/* An engine that starts in a thread: who needs it waits, a session that is closed meanwhile does, too; one that is not there is refused
+ * when it is needed. */
+static void test_starting(void)
+{
+    static const char *const names[] = { "scalar", "auto", "nobody's" };
+    zn_session *own = NULL;
+    zn_planned planned;
+    zn_error err;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (int waits = 0; waits < 2; waits++) {
+            const zn_choice choice = { .engine = names[i], .n_threads = 1 };
+            const zn_array x = { NULL, 16, 16, 3 };
+
+            CHECK(!zn_session_open(&own, &err), "%s", err.text);
+            zn_session_start(own, &choice);
+            zn_session_start(own, &choice);
+            if (waits)
+                CHECK(!zn_session_plan(&planned, own, "taesd-encode", ZN_RANDOM_WEIGHTS,
+                                       &(zn_terms){ choice, false, 0 }, &x, 1, NULL, &err) == (i < 2),
+                      "%s: %s", names[i], err.text);
+            zn_session_close(&own);
+        }
+}
+
 /* ---- settings ------------------------------------------------------------------------------------------------- */
 
 static void test_settings_as_text(void)
@@ -437,6 +462,7 @@ int main(void)
 {
     if (zn_session_open(&session, NULL))
         return 1;
+    RUN(test_starting);
     RUN(test_settings_as_text);
     RUN(test_what_is_refused);
     RUN(test_what_may_change);

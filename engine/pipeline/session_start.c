@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* session_start.c - an engine that is opened in a thread of its own. */
+#include "session.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct starter {
+    zn_session *session;
+    int n_threads;
+    char name[64]; /* of the engine */
+} starter;
+
+static void *start_engine(void *cookie)
+{
+    starter *t = cookie;
+
+    zn_session_is_remote(t->session, &(zn_choice){ .engine = t->name, .n_threads = t->n_threads });
+    zn_session_starting(t->session, -1);
+    free(t);
+    return NULL;
+}
+
+void zn_session_start(zn_session *session, const zn_choice *choice)
+{
+    starter *t = calloc(1, sizeof *t);
+    pthread_t thread;
+
+    if (!t)
+        return;
+    t->session = session;
+    t->n_threads = choice ? choice->n_threads : 0;
+    snprintf(t->name, sizeof t->name, "%s", choice && choice->engine ? choice->engine : "");
+    zn_session_starting(session, 1);
+    if (!pthread_create(&thread, NULL, start_engine, t)) {
+        pthread_detach(thread);
+        return;
+    }
+    zn_session_starting(session, -1);
+    free(t);
+}
