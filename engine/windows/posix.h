@@ -17,7 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Files are bytes, not lines.  No file has the other properties: pipes have names of their own, links are followed. */
+/* Files are bytes, not lines, and can be replaced while they are open (__wrap_open() in posix.c).  No file has the other
+ * properties: pipes have names of their own, links are followed. */
 #define O_CLOEXEC (O_BINARY | O_NOINHERIT)
 #define O_NONBLOCK 0
 #define O_NOCTTY 0
@@ -27,7 +28,7 @@
 #define realpath(path, to) _fullpath(to, path, 0)
 #define fsync _commit
 #define lstat stat
-#define rename zn_rename   /* replaces a file that is there */
+#define rename zn_rename   /* replaces a file that is there, also if it is open */
 #define pread zn_pread     /* from many threads */
 #define scandir zn_scandir /* and its order */
 #define alphasort zn_alphasort

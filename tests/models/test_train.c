@@ -133,7 +133,7 @@ static void check_saved(const char *id, bool residual)
     const zn_build b = { .model = id, .batch = 1, .size = S, .base = 4, .meta = meta };
     char path[] = "/tmp/zenith-train-XXXXXX";
     const char *file = path;
-    int fd = mkstemp(path);
+    const bool made = !close(mkstemp(path));
     zn_trainer *t = NULL;
     zn_train_report r;
     zn_model *m = NULL;
@@ -142,7 +142,7 @@ static void check_saved(const char *id, bool residual)
     zn_error err = { "" };
     zn_array x = { malloc(S * S * 3 * sizeof(float)), S, S, 3 }, y = { malloc(S * S * 3 * sizeof(float)), S, S, 3 };
     double worst = -1;
-    bool ok = fd >= 0 && !zn_trainer_open(&t, engine, &o, &err);
+    bool ok = made && !zn_trainer_open(&t, engine, &o, &err);
 
     for (int i = 0; i < 40 && ok; i++)
         ok = !zn_trainer_step(t, &r, &err);
@@ -164,10 +164,8 @@ static void check_saved(const char *id, bool residual)
     zn_net_free(&net);
     free(x.data);
     free(y.data);
-    if (fd >= 0) {
-        close(fd);
+    if (made)
         unlink(path);
-    }
     CHECK(worst >= 0, "%s: %s", id, err.text);
     CHECK(worst <= 1e-4, "%s: off by %g", id, worst);
 }
@@ -195,7 +193,7 @@ static void check_autoencoder(const char *stem, const char *activation)
     const zn_build build = { .model = stem, .batch = 1, .size = S, .base = 16, .meta = meta };
     char path[] = "/tmp/zenith-train-XXXXXX", enc[48], dec[48];
     const char *file = path;
-    int fd = mkstemp(path);
+    const bool made = !close(mkstemp(path));
     zn_trainer *t = NULL;
     zn_train_report r;
     zn_model *a = NULL, *b = NULL;
@@ -205,7 +203,7 @@ static void check_autoencoder(const char *stem, const char *activation)
     zn_array x = { malloc(S * S * 3 * sizeof(float)), S, S, 3 }, y = { malloc(S * S * 3 * sizeof(float)), S, S, 3 };
     zn_array z = { 0 };
     double worst = -1;
-    bool ok = fd >= 0 && !zn_trainer_open(&t, engine, &o, &err);
+    bool ok = made && !zn_trainer_open(&t, engine, &o, &err);
 
     snprintf(enc, sizeof enc, "%s-encode", stem);
     snprintf(dec, sizeof dec, "%s-decode", stem);
@@ -234,10 +232,8 @@ static void check_autoencoder(const char *stem, const char *activation)
     free(x.data);
     free(y.data);
     free(z.data);
-    if (fd >= 0) {
-        close(fd);
+    if (made)
         unlink(path);
-    }
     CHECK(worst >= 0, "%s: %s", stem, err.text);
     CHECK(worst <= 1e-4, "%s: off by %g", stem, worst);
 }
@@ -262,7 +258,7 @@ static void test_template(void)
     zn_train_options o = { .model = "template", .base = 6, .batch = 1, .size = S, .steps = 5, .rate = 1e-2 };
     char path[] = "/tmp/zenith-train-XXXXXX";
     const char *file = path;
-    int fd = mkstemp(path);
+    const bool made = !close(mkstemp(path));
     zn_trainer *t = NULL;
     zn_train_report r;
     zn_model *m = NULL;
@@ -271,7 +267,7 @@ static void test_template(void)
     zn_error err = { "" };
     static float in[LEN], out[3][LEN];
     double worst = 0, change = 0, off = 0;
-    bool ok = fd >= 0 && !zn_trainer_open(&t, engine, &o, &err);
+    bool ok = made && !zn_trainer_open(&t, engine, &o, &err);
 
     for (int i = 0; i < 5 && ok; i++)
         ok = !zn_trainer_step(t, &r, &err);
@@ -298,10 +294,8 @@ static void test_template(void)
     zn_weights_close(&w);
     zn_trainer_close(&t);
     zn_net_free(&net);
-    if (fd >= 0) {
-        close(fd);
+    if (made)
         unlink(path);
-    }
     CHECK(ok, "%s", err.text);
     CHECK(worst <= 1e-5, "off by %g", worst);
     CHECK(change > 1e-3 && off <= 1e-6, "strength is off by %g of a change of %g", off, change);
