@@ -175,7 +175,7 @@ load_second (ZnOpPicture *picture, const gchar *path, ZnOpRequest *request)
   if (! path || ! *path)
     return zn_op_request_refuse (
         request, ZN_E_USAGE,
-        "There is no second picture: give its file (path), or connect one to 'aux'.");
+        "There is no second picture yet: choose a layer or a file (in graphs: path, aux).");
   if (! g_file_test (path, G_FILE_TEST_IS_REGULAR))
     return zn_op_request_refuse (request, ZN_E_FILE, "There is no file '%s'.", path);
 
