@@ -33,7 +33,8 @@ is_cancelled (GeglOperation *operation)
  *   g_object_set_data (G_OBJECT (node), "zenith-estimate", &hook);
  *
  * show() is called in the main thread, with the whole result as it would be by now; the
- * buffer is gone afterwards.  Such a host also gets an estimate of few steps first. */
+ * buffer is gone afterwards; its data "zenith-changed" is NULL, or the GeglRectangle outside
+ * of which it is the input.  Such a host also gets an estimate of few steps first. */
 ZnOpShowEstimate
 zn_op_request_host (const ZnOpRequest *request, gpointer *data)
 {

@@ -326,6 +326,21 @@ make_result (GBytes           **result,
   return status;
 }
 
+/* Adds the change of a part to the i-th copy of the input in the output. */
+static void
+add_change (const ZnOpWhole   *task,
+            const gfloat      *result,
+            const ZnOpPicture *in,
+            GeglBuffer        *output,
+            gint               i)
+{
+  const GeglRectangle *box = &in->box, *at = &task->change;
+
+  zn_op_picture_add (in, output, i * box->width,
+                     (zn_rect){ at->x - box->x, at->y - box->y, at->width, at->height },
+                     result + (gsize) i * at->width * at->height * 3);
+}
+
 static void
 write_result (const ZnOpWhole   *task,
               const gfloat      *result,
@@ -342,14 +357,11 @@ write_result (const ZnOpWhole   *task,
 
   for (gint i = 0; task->change.width > 0 && i < n_made (task); i++)
     {
-      const GeglRectangle *box = &in[0].box, *at = &task->change;
-      const gint           dx    = i * box->width;
-      const GeglRectangle  there = { box->x + dx, box->y, box->width, box->height };
+      const GeglRectangle *box   = &in[0].box;
+      const GeglRectangle  there = { box->x + i * box->width, box->y, box->width, box->height };
 
       gegl_buffer_copy (in[0].buffer, box, GEGL_ABYSS_NONE, output, &there);
-      zn_op_picture_add (&in[0], output, dx,
-                         (zn_rect){ at->x - box->x, at->y - box->y, at->width, at->height },
-                         result + (gsize) i * at->width * at->height * 3);
+      add_change (task, result, &in[0], output, i);
     }
   for (gint i = 0; task->change.width <= 0 && i < n_made (task); i++)
     {
@@ -415,16 +427,36 @@ typedef struct
   gint               n_in;
 } Shown;
 
+/* A change of a part is added to a copy of the input, which shares all other tiles with it. */
+static GeglBuffer *
+estimate_of (const Shown *shown, const gfloat *made, const Babl *format)
+{
+  const ZnOpWhole *task = shown->task;
+  GeglBuffer      *buffer;
+
+  if (task->change.width > 0 && n_made (task) == 1)
+    {
+      buffer = gegl_buffer_dup (shown->in[0].buffer);
+      add_change (task, made, &shown->in[0], buffer, 0);
+      g_object_set_data (G_OBJECT (buffer), "zenith-changed", (gpointer) &task->change);
+    }
+  else
+    {
+      buffer = gegl_buffer_new (&task->result, format);
+      write_result (task, made, shown->in, shown->n_in, buffer);
+    }
+
+  return buffer;
+}
+
 static void
 show_estimate (ZnOpRequest *request, const gfloat *made)
 {
-  const Shown     *shown = request->estimate_data;
   gpointer         data;
   ZnOpShowEstimate show   = zn_op_request_host (request, &data);
-  GeglBuffer      *buffer = gegl_buffer_new (&shown->task->result,
-                                             gegl_operation_get_format (request->operation, "output"));
+  GeglBuffer      *buffer = estimate_of (request->estimate_data, made,
+                                         gegl_operation_get_format (request->operation, "output"));
 
-  write_result (shown->task, made, shown->in, shown->n_in, buffer);
   if (show)
     show (data, buffer);
   g_object_unref (buffer);
