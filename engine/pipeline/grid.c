@@ -5,10 +5,11 @@
 #include "request.h"
 
 enum {
-    CELL = 96,  /* pixels a side, or more */
-    TILE = 768, /* of the result, a side; more where the halo is wide, less where memory is short */
-    HALOS = 5,  /* a side of a tile, at least: with its halo it has twice its pixels */
-    MORE = 10,  /* ... of one that is enlarged, whose TILE has few pixels: 1.44 times as many, or so */
+    CELL = 96,   /* pixels a side, or more */
+    TILE = 768,  /* of the result, a side; more where the halo is wide, less where memory is short */
+    HALOS = 5,   /* a side of a tile, at least: with its halo it has twice its pixels */
+    LARGE = 900, /* side of a part of an enlarged result from which on it is no preview */
+    MORE = 10,   /* ... of one that is enlarged, whose TILE has few pixels: 1.44 times as many, or so */
 };
 
 static int round_down(int value, int multiple)
@@ -110,7 +111,8 @@ zn_rect zn_grid_area(const zn_grid *g, zn_rect roi)
     /* A picture that is written comes in chunks of half a megapixel to one, which shall not cut tiles in two; a preview is
      * smaller. */
     const int side = zn_imin(g->tile, g->usual);
-    const bool tiles = (int64_t)r.w * r.h >= (int64_t)side * side / 4 * 3;
+    const int64_t least = g->scale > 1 ? LARGE * LARGE / (g->scale * g->scale) : (int64_t)side * side / 4 * 3;
+    const bool tiles = (int64_t)r.w * r.h >= least;
 
     if (r.w <= 0)
         return r;
