@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A page of small pictures enlarged four times, side by side: pixels repeated, faithful, crisp, and Real-ESRGAN x4plus.
+"""A page of small pictures enlarged four times, side by side: bicubic, faithful, crisp, and Real-ESRGAN x4plus.
 
     tools/enlarge_page.py PICTURES [--out out/enlarge] [--x4plus FOLDER] [--side 120] [--zenith PROGRAM]
 
@@ -20,7 +20,7 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 SCALE = 4
-NAMES = {"nearest": "pixels", "faithful": "faithful", "crisp": "crisp", "x4plus": "Real-ESRGAN x4plus"}
+NAMES = {"bicubic": "bicubic", "faithful": "faithful", "crisp": "crisp", "x4plus": "Real-ESRGAN x4plus"}
 
 
 def ours(a, model):
@@ -73,8 +73,8 @@ def main():
         cells = []
         for name, title in NAMES.items():
             to, took = folder[name] / source.name, ""
-            if name == "nearest":
-                small.resize((SCALE * small.width, SCALE * small.height), Image.NEAREST).save(to)
+            if name == "bicubic":
+                small.resize((SCALE * small.width, SCALE * small.height), Image.BICUBIC).save(to)
             elif not to.exists() and runs[name]:
                 began = time.time()
                 runs[name](source, to)
