@@ -136,7 +136,7 @@ left_behind() {
 }
 
 cmd_uninstall() {
-  local prefix=${1:-} list
+  local prefix=${1:-} list link=$user_data/gegl-0.4/plug-ins/zenith-ops.so
   [ -z "$prefix" ] || prefix=$(absolute "$prefix")
   list=$(manifest "$prefix")
   [ -f "$list" ] || die "there is nothing to take away: no $list"
@@ -145,6 +145,10 @@ cmd_uninstall() {
   grep -v '/$' "$list" | sed 's/^/  /'
   { # GEGL makes the folder of its plug-ins itself, but only looks into it; our own cache is tuned again
     cat "$list"
+    # what the plug-in made for GIMP 3 when it was asked to (zenith-setup.c)
+    if [ -L "$link" ] && grep -qxF -e "$(readlink "$link")" "$list"; then
+      printf '%s\n' "$link" "${link%/*}/"
+    fi
     if [ -z "$prefix" ]; then
       printf '%s/\n' "$user_data/gegl-0.4/plug-ins" "$user_data/gegl-0.4" "${XDG_CACHE_HOME:-$HOME/.cache}/zenith"
       find "${XDG_CACHE_HOME:-$HOME/.cache}/zenith" -maxdepth 1 -name 'cuda-*.txt' 2>/dev/null || true

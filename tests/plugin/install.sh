@@ -83,8 +83,13 @@ check prefix-plug-in test -n "$(find "$work/prefix/lib" -path '*/gimp/[23].0/plu
 html=$work/prefix/share/doc/zenith/html
 check help-pages test -s "$html/latent.html"
 check help-links test -z "$(dead_links "$html")"
+# the link that the plug-in makes where GIMP does not look
+link=$data/gegl-0.4/plug-ins/zenith-ops.so
+mkdir -p "${link%/*}"
+ln -s "$(find "$work/prefix/lib" -name zenith-ops.so)" "$link"
 check prefix-uninstall into /dev/null "$run" uninstall "$work/prefix"
 check prefix-gone test ! -e "$work/prefix"
+check prefix-link-gone test ! -L "$link"
 
 # somebody else in this checkout
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
