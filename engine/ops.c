@@ -58,8 +58,42 @@ void zn_report(zn_ctx *c)
     if (c->status || c->dry || !c->progress)
         return;
     c->status = c->be->sync(c->dev, c->err);
+    c->step_ms = c->reported_at > 0 ? zn_now_ms() - c->reported_at : 0;
+    c->reported_at = zn_now_ms();
     if (!c->status)
         report(c, c->work);
+}
+
+/* ---- the queue of a remote engine ---------------------------------------------------------------------------- */
+
+static const double long_ms = 80, part_ms = 25, least_part = 1e9;
+
+bool zn_step_is_long(const zn_ctx *c)
+{
+    return c->be->remote && c->progress && c->total > 0 && c->step_ms > long_ms;
+}
+
+void zn_pace(zn_ctx *c, bool on)
+{
+    c->part = on ? least_part : 0;
+    c->waited_at = zn_now_ms();
+    c->waited_for = c->work;
+}
+
+/* Waits for what was launched, if that is a part; the next one takes about part_ms. */
+static void keep_pace(zn_ctx *c)
+{
+    const double work = c->work - c->waited_for;
+    double now;
+
+    if (c->part <= 0 || work < c->part)
+        return;
+    c->status = c->be->sync(c->dev, c->err);
+    now = zn_now_ms();
+    c->part = now > c->waited_at ? work * part_ms / (now - c->waited_at) : work;
+    c->part = c->part > least_part ? c->part : least_part;
+    c->waited_at = now;
+    c->waited_for = c->work;
 }
 
 void zn_watch(zn_ctx *c, zn_tensor x, const char *fmt, ...)
@@ -88,6 +122,8 @@ static bool poll(void *cookie)
 /* Called first by each operation.  moved: floats read and written.  False: do nothing. */
 static bool enter(zn_ctx *c, double macs, double moved, double *start)
 {
+    if (!c->status && !c->dry)
+        keep_pace(c);
     if (c->status)
         return false;
     c->macs += macs;

@@ -44,6 +44,10 @@ typedef struct zn_ctx {
     double entered;              /* `work` when the operation that runs now began */
     double total;                /* work of the whole run, from dry runs; 0: no progress is reported */
     bool (*progress)(void *cookie, double done);
+    double reported_at, step_ms; /* when zn_report() was called last, and how long before that: 0, it is not known */
+    /* A remote engine's queue is waited for after so much work, about 25 ms, so that a run can be cancelled; 0: it is not. */
+    double part;
+    double waited_at, waited_for;                                                  /* when, and `work` then */
     void (*preview)(void *cookie, const zn_array *picture, int step, int n_steps); /* NULL, or see zn_job */
     int preview_every;
     struct zn_model *preview_with; /* likewise */
@@ -53,6 +57,11 @@ typedef struct zn_ctx {
     void (*watch)(void *cookie, const char *name, zn_tensor x); /* NULL, or called by zn_watch */
     void *watch_cookie;
 } zn_ctx;
+
+/* Whether a step took so long that it is not recorded, but launched part by part. */
+bool zn_step_is_long(const zn_ctx *c);
+/* From now on the queue is waited for, or not any more. */
+void zn_pace(zn_ctx *c, bool on);
 
 /* A new tensor from the arena; when memory is short the status says so and the tensor is not used. */
 zn_tensor zn_new(zn_ctx *c, int n, int h, int w, int ch); /* of the run's type */

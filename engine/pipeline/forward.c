@@ -67,7 +67,8 @@ void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call)
     const zn_layers *l = &m->binder.layers;
     const zn_streamed streamed = { zn_bind_fetch, &m->binder, l->n ? (double)l->parameters / l->n : 0 };
     const bool streams = m->streams && l->n;
-    const bool keeps = !c->dry && !c->trace && !streams; /* a recorded forward cannot read a file */
+    const bool paces = !c->dry && !c->trace && zn_step_is_long(c);
+    const bool keeps = !c->dry && !c->trace && !streams && !paces; /* a recorded forward cannot read a file */
     const size_t mark = zn_mark(c->arena);
     const double before = c->work;
     const zn_type outside = c->type;
@@ -88,7 +89,9 @@ void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call)
         c->be->record(c->dev, key);
     c->type = m->binder.tensors;
     c->streamed = streams ? &streamed : NULL;
+    zn_pace(c, paces);
     m->arch->forward(c, m->net, call);
+    zn_pace(c, false);
     c->streamed = NULL;
     c->type = outside;
     if (keeps) {

@@ -500,6 +500,58 @@ static void previews(void)
     CHECK(worst(shown, estimate) < 1e-6 && worst(result, want) < 1e-6, "off by %g", worst(shown, estimate));
 }
 
+/* ---- the queue of a remote engine ------------------------------------------------------------------------------ */
+
+static int n_waits;
+
+static zn_status count_wait(void *dev, zn_error *err)
+{
+    (void)dev, (void)err;
+    n_waits++;
+    return ZN_OK;
+}
+
+static void launch_map(void *dev, zn_tensor y, zn_tensor x, zn_tail t)
+{
+    (void)dev, (void)y, (void)x, (void)t;
+}
+
+static bool ask_cookie(void *cookie, double done)
+{
+    (void)done;
+    return *(bool *)cookie;
+}
+
+/* After a long step the queue is waited for part by part, and a run can be cancelled between them; a short one is not. */
+static void long_steps(void)
+{
+    const zn_backend be = { .remote = true, .sync = count_wait, .map = launch_map };
+    bool goes_on = true;
+    zn_ctx c = { .be = &be, .progress = ask_cookie, .cookie = &goes_on, .total = 1e12 };
+    const zn_tensor x = { NULL, 1, 10000, 10000, 1, 1, ZN_F32 }; /* nobody looks at it */
+
+    zn_report(&c);
+    CHECK(!zn_step_is_long(&c), "the first step is long");
+    c.reported_at -= 1000;
+    zn_report(&c);
+    CHECK(zn_step_is_long(&c), "a second is short");
+    n_waits = 0;
+    for (int i = 0; i < 9; i++)
+        zn_map(&c, x, x, (zn_tail){ 0 });
+    CHECK(!n_waits, "waited %d times", n_waits);
+    zn_pace(&c, true);
+    for (int i = 0; i < 9; i++) {
+        c.waited_at -= 1000; /* a slow device: parts stay small */
+        zn_map(&c, x, x, (zn_tail){ 0 });
+    }
+    CHECK(n_waits >= 3, "waited %d times", n_waits);
+    goes_on = false;
+    zn_map(&c, x, x, (zn_tail){ 0 });
+    CHECK(c.status == ZN_E_CANCELLED, "status %d", c.status);
+    c.progress = NULL;
+    CHECK(!zn_step_is_long(&c), "nobody can cancel");
+}
+
 int main(void)
 {
     const zn_open open = { 0 };
@@ -532,6 +584,7 @@ int main(void)
     RUN(the_loop_does_not_wait);
     RUN(progress_and_cancel);
     RUN(previews);
+    RUN(long_steps);
     zn_model_free(&model);
     table.close(engine.dev);
     return test_end();
