@@ -70,6 +70,7 @@ struct _Dialog
   gboolean            again;      /* and is out of date already      */
   gboolean            stop;       /* the user has answered           */
   gboolean            applying;   /* OK was pressed, the filter runs */
+  GeglRectangle       changed;    /* of the estimate that is shown    */
   gboolean            cannot;     /* the last preview failed         */
   gboolean            engines_checked;
 };

@@ -234,14 +234,20 @@ zn_dialog_show_estimate (gpointer data, GeglBuffer *estimate)
   const GeglRectangle *box   = gegl_buffer_get_extent (estimate);
   gdouble              scale = 1.0;
   GeglRectangle        part;
+  const GeglRectangle *now = g_object_get_data (G_OBJECT (estimate), "zenith-changed");
+  const gboolean same      = now && gegl_rectangle_equal (now, &d->changed); /* the rest is shown */
 
+  d->changed = now ? *now : (GeglRectangle){ 0, 0, 0, 0 };
   if (zn_dialog_makes_layer (d) && ! gegl_rectangle_equal (all, box))
     scale = MIN ((gdouble) all->width / box->width, (gdouble) all->height / box->height);
 
   for (guint i = 0; (d->applying || ! d->again) && zn_view_part (d->view, i, &part); i++)
     {
-      guchar *rgba = g_malloc ((gsize) part.width * part.height * 4);
+      guchar *rgba;
 
+      if (same && ! gegl_rectangle_intersect (&part, &part, now))
+        continue;
+      rgba = g_malloc ((gsize) part.width * part.height * 4);
       gegl_buffer_get (estimate, &part, scale, babl_format ("R'G'B'A u8"), rgba,
                        GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
       zn_view_show (d->view, &part, 1, rgba);
