@@ -702,32 +702,65 @@ zn_status zn_use_plan(zn_use *u, const zn_array *in, int n_in, const zn_job *job
     return zn_model_plan(u->entry->handle, in, n_in, &own, plan, err);
 }
 
-zn_status zn_session_plan(zn_planned *out, zn_session *s, const char *id, const char *weights, const zn_terms *terms,
-                          const zn_array *in, int n_in, const zn_job *job, zn_error *err)
+/* A model of that name which is open on a GPU, with one user more: its plan is that of a new one, without reading the file's header
+ * and making its tables again, which for Z-Image takes longer than a step.  NULL: there is none. */
+static entry *use_open(zn_session *s, const zn_engine *engine, const char *name)
+{
+    entry *e;
+
+    if (!name || !zn_engine_is_remote(engine))
+        return NULL;
+    zn_lock_take(&s->lock);
+    e = find_entry(s, name);
+    e = e && e->state == READY && e->handle ? e : NULL;
+    if (e)
+        e->users++;
+    zn_lock_give(&s->lock);
+    return e;
+}
+
+static zn_status plan_with(zn_planned *out, zn_model *model, const zn_array *in, int n_in, const zn_job *job,
+                           zn_error *err)
 {
     zn_array results[ZN_MAX_PORTS] = { { 0 } };
-    zn_job own = job ? *job : (zn_job){ 0 };
-    zn_model *model = NULL;
-    zn_engine *engine;
-    zn_status status = get_engine(&engine, s, &terms->choice, err);
+    zn_status status = zn_model_plan(model, in, n_in, job, &out->plan, err);
 
-    own.beside = own.beside ? own.beside : terms->beside;
-    if (!status) {
-        const zn_open how = { .files = &weights,
-                              .n_files = weights != NULL,
-                              .precision = precision_on(engine, &terms->choice, NULL),
-                              .plan_only = true };
-
-        status = zn_model_open(&model, engine, id, &how, err);
-    }
-    if (!status)
-        status = zn_model_plan(model, in, n_in, &own, &out->plan, err);
     if (!status)
         status = zn_model_shape(model, in, n_in, results, err);
     if (!status) {
         out->out = results[0];
         out->precision = zn_model_precision(model);
     }
+    return status;
+}
+
+zn_status zn_session_plan(zn_planned *out, zn_session *s, const char *id, const char *weights, const zn_terms *terms,
+                          const zn_array *in, int n_in, const zn_job *job, zn_error *err)
+{
+    zn_open how = { .files = &weights, .n_files = weights != NULL, .plan_only = true };
+    zn_job own = job ? *job : (zn_job){ 0 };
+    zn_model *model = NULL;
+    zn_engine *engine;
+    zn_status status = get_engine(&engine, s, &terms->choice, err);
+    bool planned = false;
+    char *name;
+    entry *e;
+
+    own.beside = own.beside ? own.beside : terms->beside;
+    if (status)
+        return status;
+    how.precision = precision_on(engine, &terms->choice, NULL);
+    name = name_of(id, weights, engine, how.precision);
+    if ((e = use_open(s, engine, name))) {
+        planned = !plan_with(out, e->handle, in, n_in, &own, err) && !out->plan.streamed;
+        let_go(s, e, false);
+    }
+    free(name);
+    if (planned)
+        return ZN_OK;
+    status = zn_model_open(&model, engine, id, &how, err);
+    if (!status)
+        status = plan_with(out, model, in, n_in, &own, err);
     zn_model_close(&model);
     return status;
 }
