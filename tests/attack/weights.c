@@ -435,6 +435,19 @@ void make_torch(bytes *b, rnd *r)
         bytes_free(&list[i].data);
 }
 
+/* A tensor of `len` random bytes: its entry in the header, where its place may be wrong, and its data behind the others'. */
+static void put_entry(bytes *header, bytes *data, rnd *r, const char *name, const char *type, const char *shape,
+                      size_t len, int wrong)
+{
+    const size_t from = data->len;
+
+    for (; len; len--)
+        put_number(data, 1, rnd_next(r));
+    put_text(header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%lld,%lld]}",
+             header->len > 1 ? "," : "", name, type, shape, (long long)maybe_odd(r, (int64_t)from, wrong / 2),
+             (long long)maybe_odd(r, (int64_t)data->len, wrong / 2));
+}
+
 /* MLX: matrices of 4 or 8 bits, words with scales and biases beside them, each of which may be missing, of another type, or
  * of another shape. */
 void make_mlx(bytes *b, rnd *r)
@@ -452,18 +465,15 @@ void make_mlx(bytes *b, rnd *r)
         const size_t usual = chance(r, 70) ? 0 : 1 + below(r, 2);
 
         for (int k = 0; k < 3; k++) {
-            const size_t type = chance(r, wrong) ? below(r, 5) : k ? usual : 3, from = data.len;
-            const int64_t h = maybe_odd(r, (int64_t)rows, wrong),
-                          w = maybe_odd(r, (int64_t)(k ? groups : words), wrong);
+            const size_t type = chance(r, wrong) ? below(r, 5) : k ? usual : 3, cols = k ? groups : words;
+            char name[64], shape[64];
 
             if (chance(r, wrong))
                 continue;
-            for (size_t m = (size_t)sizes[type] * rows * (k ? groups : words); m; m--)
-                put_number(&data, 1, rnd_next(r));
-            put_text(&header, "%s\"%s%zu.%s\":{\"dtype\":\"%s\",\"shape\":[%lld,%lld],\"data_offsets\":[%lld,%lld]}",
-                     header.len > 1 ? "," : "", chance(r, 20) ? "a.b." : "m", chance(r, wrong) ? 0 : i, parts[k],
-                     types[type], (long long)h, (long long)w, (long long)maybe_odd(r, (int64_t)from, wrong / 2),
-                     (long long)maybe_odd(r, (int64_t)data.len, wrong / 2));
+            snprintf(name, sizeof name, "%s%zu.%s", chance(r, 20) ? "a.b." : "m", chance(r, wrong) ? 0 : i, parts[k]);
+            snprintf(shape, sizeof shape, "%lld,%lld", (long long)maybe_odd(r, (int64_t)rows, wrong),
+                     (long long)maybe_odd(r, (int64_t)cols, wrong));
+            put_entry(&header, &data, r, name, types[type], shape, (size_t)sizes[type] * rows * cols, wrong);
         }
     }
     put_text(&header, "}");
@@ -490,20 +500,18 @@ void make_fp8(bytes *b, rnd *r)
         const size_t rows = below(r, 5), cols = below(r, 5);
 
         for (int k = 0; k < 2; k++) {
-            const size_t type = !k ? 4 : chance(r, 90) ? below(r, 3) : below(r, 5), from = data.len;
+            const size_t type = !k ? 4 : chance(r, 90) ? below(r, 3) : below(r, 5);
             const size_t len = !k ? rows * cols : chance(r, 80) ? rows : 1;
-            const int64_t h = maybe_odd(r, (int64_t)(k ? len : rows), wrong);
+            char name[64], shape[64];
 
             if (chance(r, wrong))
                 continue;
-            for (size_t m = (size_t)sizes[type] * len; m; m--)
-                put_number(&data, 1, rnd_next(r));
-            put_text(&header, "%s\"m%zu.%s\":{\"dtype\":\"%s\",\"shape\":[%lld", header.len > 1 ? "," : "",
-                     chance(r, wrong) ? 0 : i, k ? ends[below(r, 3)] : "weight", types[type], (long long)h);
-            if (!k)
-                put_text(&header, ",%zu", cols);
-            put_text(&header, "],\"data_offsets\":[%lld,%lld]}", (long long)maybe_odd(r, (int64_t)from, wrong / 2),
-                     (long long)maybe_odd(r, (int64_t)data.len, wrong / 2));
+            snprintf(name, sizeof name, "m%zu.%s", chance(r, wrong) ? 0 : i, k ? ends[below(r, 3)] : "weight");
+            if (k)
+                snprintf(shape, sizeof shape, "%lld", (long long)maybe_odd(r, (int64_t)len, wrong));
+            else
+                snprintf(shape, sizeof shape, "%lld,%zu", (long long)maybe_odd(r, (int64_t)rows, wrong), cols);
+            put_entry(&header, &data, r, name, types[type], shape, (size_t)sizes[type] * len, wrong);
         }
     }
     put_text(&header, "}");
