@@ -66,7 +66,7 @@ void zn_report(zn_ctx *c)
 
 /* ---- the queue of a remote engine ---------------------------------------------------------------------------- */
 
-static const double long_ms = 80, part_ms = 25, least_part = 1e9;
+static const double long_ms = 100, part_ms = 25, least_part = 1e9;
 
 bool zn_step_is_long(const zn_ctx *c)
 {
