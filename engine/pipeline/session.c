@@ -13,58 +13,16 @@
  *      most.  So a thread may wait for it, unless it has an engine's turn itself: inside of a run it is told that the engine is
  *      busy, and closing is left to the next one.
  *   3. `working` and `pool` are the thread's that has the turn. */
-#include "session.h"
+#include "session_state.h"
 
 #include "settings.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 enum { MAX_IDLE = 8 }; /* unused models that are kept open */
-
-typedef enum state { OPENING, READY, CLOSING } state;
-
-typedef struct computer { /* an engine; never closed before the session */
-    char *name;           /* as asked for: "auto" */
-    int n_threads;
-    state state;
-    zn_engine *handle;
-    struct computer *next;
-} computer;
-
-typedef struct entry { /* a model */
-    char *name;        /* see name_of */
-    state state;
-    int users;
-    bool retired;     /* to be closed as soon as nobody uses it */
-    zn_model *handle; /* NULL: the weights are bad, and error says why */
-    zn_error error;
-    struct entry *next;
-} entry;
-
-struct zn_use {
-    zn_session *session;
-    entry *entry;
-    size_t beside;
-    zn_note replaced; /* a precision that the engine lacks, or "" */
-};
-
-struct zn_session {
-    zn_turn turn;  /* one task after the other */
-    bool working;  /* inside of a composite */
-    zn_pool *pool; /* of a composite's own work, for the thread that has the turn; NULL: not yet */
-    zn_lock lock;
-    pthread_cond_t changed; /* the state of an entry */
-    computer *computers;
-    entry *entries;          /* last used first */
-    zn_tokenizer *tokenizer; /* the last one, of that file; NULL: none, or somebody has it */
-    zn_key tokenizer_file;
-    int starting; /* threads of zn_session_start() */
-    atomic_ullong n_runs, n_pixels;
-};
 
 /* ---- sessions ------------------------------------------------------------------------------------------------ */
 
@@ -80,11 +38,6 @@ zn_status zn_session_open(zn_session **out, zn_error *err)
     zn_lock_init(&s->lock, ZN_LOCK_SESSION);
     pthread_cond_init(&s->changed, NULL);
     return ZN_OK;
-}
-
-static bool inside_a_run(void)
-{
-    return zn_turn_held(ZN_TURN_ENGINE);
 }
 
 static void free_entry(entry *e)
@@ -109,7 +62,7 @@ static void close_idle(zn_session *s, int most, const entry *keep)
     entry *e;
     int n;
 
-    while (!inside_a_run()) {
+    while (!zn_turn_held(ZN_TURN_ENGINE)) {
         zn_lock_take(&s->lock);
         for (n = 0, e = s->entries; e; e = e->next)
             if (e->state == READY && !e->users && e != keep && (e->retired || ++n > most))
@@ -227,7 +180,7 @@ zn_status zn_task_begin(zn_task_turn *t, zn_session *s, zn_error *err)
     const bool mine = zn_turn_is_mine(&s->turn);
     zn_status status = mine ? ZN_OK : zn_turn_take(&s->turn, err);
 
-    if (!status && mine && (s->working || inside_a_run()))
+    if (!status && mine && (s->working || zn_turn_held(ZN_TURN_ENGINE)))
         status = zn_busy(err);
     if (status)
         return status;
@@ -438,7 +391,7 @@ static entry *find_or_list(zn_session *s, entry *mine, bool alone)
 
     zn_lock_take(&s->lock);
     while (((e = find_entry(s, mine->name)) && e->state != READY) || (alone && any_closing(s))) {
-        if (inside_a_run()) {
+        if (zn_turn_held(ZN_TURN_ENGINE)) {
             zn_lock_give(&s->lock);
             return NULL;
         }
@@ -446,7 +399,7 @@ static entry *find_or_list(zn_session *s, entry *mine, bool alone)
     }
     if (e)
         unlink_entry(s, e);
-    else if (!inside_a_run())
+    else if (!zn_turn_held(ZN_TURN_ENGINE))
         e = mine;
     if (e) {
         e->next = s->entries;
@@ -605,102 +558,7 @@ const char *zn_use_name(const zn_use *u)
     return u->entry->name;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------- */
-
-/* The job of a run, whose note is the last argument. */
-static zn_job job_of(const zn_use *u, const zn_job *job, zn_error *note)
-{
-    zn_job own = job ? *job : (zn_job){ 0 };
-
-    own.beside = own.beside ? own.beside : u->beside;
-    own.note = note;
-    note->text[0] = 0;
-    return own;
-}
-
-static zn_status run_begin(const zn_use *u, bool *entered, zn_error *err)
-{
-    zn_session *s = u->session;
-    zn_status status = ZN_OK;
-
-    *entered = !zn_turn_is_mine(&s->turn);
-    if (*entered)
-        status = zn_session_enter(s, err);
-    else if (inside_a_run())
-        status = zn_busy(err);
-    if (!status)
-        atomic_fetch_add(&s->n_runs, 1);
-    return status;
-}
-
-static zn_status run_end(const zn_use *u, bool entered, zn_status status, const zn_error *said, zn_note *note)
-{
-    if (entered)
-        zn_session_leave(u->session);
-    if (!status && note) {
-        zn_note_add(note, u->replaced.text);
-        zn_note_add(note, said->text);
-    }
-    return status;
-}
-
-zn_status zn_use_run(zn_use *u, const zn_array *in, int n_in, zn_array *out, const zn_job *job, zn_note *note,
-                     zn_error *err)
-{
-    zn_error said;
-    const zn_job own = job_of(u, job, &said);
-    bool entered;
-    const zn_status status = run_begin(u, &entered, err);
-
-    return status ? status : run_end(u, entered, zn_model_run(u->entry->handle, in, n_in, out, &own, err), &said, note);
-}
-
-zn_status zn_use_run_region(zn_use *u, const zn_sink *out, const zn_source *in, zn_rect roi, const zn_job *job,
-                            zn_note *note, zn_error *err)
-{
-    zn_error said;
-    const zn_job own = job_of(u, job, &said);
-    bool entered;
-    const zn_status status = run_begin(u, &entered, err);
-
-    if (!status && roi.w > 0 && roi.h > 0)
-        atomic_fetch_add(&u->session->n_pixels, (unsigned long long)roi.w * (unsigned long long)roi.h);
-    return status ? status
-                  : run_end(u, entered, zn_picture_run(u->entry->handle, out, in, roi, &own, err), &said, note);
-}
-
-zn_status zn_autoencoder_video(const zn_autoencoder *a, const zn_sink *out, const zn_source *in, int32_t n,
-                               const zn_job *job, zn_note *note, zn_error *err)
-{
-    zn_error said;
-    const zn_job own = job_of(a->encoder, job, &said);
-    bool entered;
-    const zn_status status = run_begin(a->encoder, &entered, err);
-
-    return status ? status
-                  : run_end(a->encoder, entered,
-                            zn_picture_video(zn_use_model(a->encoder), zn_use_model(a->decoder), out, in, n, &own, err),
-                            &said, note);
-}
-
-void zn_makers_add(zn_makers *makers, const zn_use *use)
-{
-    const zn_maker by = zn_model_maker(zn_use_model(use));
-    const size_t n = strlen(makers->text);
-    char text[64];
-
-    snprintf(text, sizeof text, "%s %s", by.engine, by.precision);
-    if (!strstr(makers->text, text))
-        snprintf(makers->text + n, sizeof makers->text - n, "%s%s", n ? ", " : "", text);
-}
-
-zn_status zn_use_plan(zn_use *u, const zn_array *in, int n_in, const zn_job *job, zn_plan *plan, zn_error *err)
-{
-    zn_error said;
-    const zn_job own = job_of(u, job, &said);
-
-    return zn_model_plan(u->entry->handle, in, n_in, &own, plan, err);
-}
+/* ---- plans and loops ------------------------------------------------------------------------------------------ */
 
 /* A model of that name which is open on a GPU, with one user more: its plan is that of a new one, without reading the file's header
  * and making its tables again, which for Z-Image takes longer than a step.  NULL: there is none. */
