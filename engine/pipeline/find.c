@@ -98,5 +98,5 @@ zn_status zn_weights_find(char *path, size_t size, const char *stem, zn_error *e
     return zn_fail(err, ZN_E_FILE,
                    "no weights '%s' (.safetensors, .gguf, .pth, .pt or .ckpt) in $ZENITH_MODELS, %s or %s; put the "
                    "file there or name it",
-                   stem, *dir ? dir : "the user's data folder", ZN_MODELS_DIR);
+                   stem, *dir ? dir : zn_tr("zenith/models of the user's data folder"), ZN_MODELS_DIR);
 }

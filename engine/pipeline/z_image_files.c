@@ -19,27 +19,27 @@ typedef struct part {
 
 static const part parts[ZN_ZIMAGE_PARTS] = {
     [ZN_ZIMAGE_TOKENIZER] = { "tokenizer",
-                              "11 MB",
+                              ZN_TR("11 MB"),
                               "tokenizer/tokenizer.json",
                               NULL,
                               { "tokenizer/tokenizer.json", "tokenizer.json" },
                               { NULL },
                               false },
     [ZN_ZIMAGE_TEXT] = { "text encoder",
-                         "8 GB in 3 files",
+                         ZN_TR("8 GB in 3 files"),
                          "text_encoder/",
                          "text_encoder",
                          { NULL },
                          { "z-image-text" },
                          false },
     [ZN_ZIMAGE_TRANSFORMER] = { "transformer",
-                                "12.3 GB in 3 files",
+                                ZN_TR("12.3 GB in 3 files"),
                                 "transformer/",
                                 "transformer",
                                 { NULL },
                                 { "z-image" },
                                 false },
-    [ZN_ZIMAGE_AUTOENCODER] = { "autoencoder", "0.2 GB", "vae/", "vae", { NULL }, { "flux-ae" }, false },
+    [ZN_ZIMAGE_AUTOENCODER] = { "autoencoder", ZN_TR("0.2 GB"), "vae/", "vae", { NULL }, { "flux-ae" }, false },
     [ZN_ZIMAGE_PREVIEW] = { "preview decoder",
                             "5 MB",
                             "taef1_decoder.safetensors",
@@ -130,7 +130,7 @@ zn_status zn_zimage_find(zn_zimage_file list[ZN_ZIMAGE_PARTS], const char *folde
         f->path[0] = 0;
         find(f, p, folder);
         if (!*f->path && !p->optional)
-            snprintf(missing + len, sizeof missing - len, "%s%s (%s)", len ? ", " : "", p->place, p->size);
+            snprintf(missing + len, sizeof missing - len, "%s%s (%s)", len ? ", " : "", p->place, zn_tr(p->size));
     }
     if (!*missing)
         return ZN_OK;
