@@ -3,7 +3,7 @@
 # manual_pictures.sh - the pictures of docs/manual/: before and after, from docs/samples/, and every dialog in English and
 # German (tools/screenshots.sh).  Needs what `./run test` installs, and its build (or that of ZENITH_BUILD).
 #
-#   tools/manual_pictures.sh [examples | dialogs]
+#   tools/manual_pictures.sh [examples | dialogs [NAME...]]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${ZENITH_BUILD:-$root/build}
@@ -59,11 +59,13 @@ examples() {
   pair latent-decode "$tmp/part.png" "$tmp/decoded.png"
 }
 
+# dialogs [NAME...]: these (denoise, z-image, ...) or all
 dialogs() {
-  local language name
-  ZENITH_BUILD=$build "$root/tools/screenshots.sh" all "$tmp" en de
+  local language name names=$*
+  names=${names:-$(grep -oh 'dialog-[a-z-]*\.png' "$root"/docs/manual/*.md | sort -u | sed 's/^dialog-//; s/\.png$//')}
+  ZENITH_DIALOGS=$names ZENITH_BUILD=$build "$root/tools/screenshots.sh" all "$tmp" en de
   for language in en de; do
-    for name in $(grep -oh 'dialog-[a-z-]*\.png' "$root"/docs/manual/*.md | sort -u | sed 's/^dialog-//; s/\.png$//'); do
+    for name in $names; do
       convert "$tmp/$language/$name.png" -resize '600x>' -dither None -colors 48 -strip -define png:compression-level=9 \
         "PNG8:$out/dialog-$name$([ $language = en ] || echo -$language).png"
     done
@@ -74,7 +76,7 @@ dialogs() {
 mkdir -p "$out"
 case ${1:-all} in
   examples) examples ;;
-  dialogs) dialogs ;;
+  dialogs) dialogs "${@:2}" ;;
   all) examples && dialogs ;;
-  *) echo "usage: tools/manual_pictures.sh [examples | dialogs]" >&2 && exit 2 ;;
+  *) echo "usage: tools/manual_pictures.sh [examples | dialogs [NAME...]]" >&2 && exit 2 ;;
 esac

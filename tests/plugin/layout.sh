@@ -47,6 +47,7 @@ dialogs=${ZENITH_DIALOGS:-$(echo "$all" | sed 's/ .*//')}
 
 set_up "zenith-gimp$gimp"
 cd "$work" || exit 1
+[ -z "$shots" ] || export XDG_DATA_HOME='~/.local/share' # a folder of that name here: messages as a user has them
 . "$here/host.sh"
 mkdir layout
 export ZENITH_LAYOUT="$work/layout"
