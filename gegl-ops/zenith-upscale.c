@@ -63,9 +63,13 @@ gegl_op_class_init (GeglOpClass *klass)
   zn_op_tiled_class_init (operation_class, describe);
   zn_op_tiled_enlarges (operation_class);
 
+  /* No "transform": GIMP hides operations of that kind, and 3.2 refuses them as filters. */
   gegl_operation_class_set_keys (operation_class, "name", "zenith:upscale", "title", _ ("Enlarge"),
-                                 "categories", "transform", "description",
-                                 _ ("Enlarges a picture with a neural network"), NULL);
+                                 "categories", "enhance", "description",
+                                 _ ("Enlarges a picture with a neural network; in GIMP's own "
+                                    "dialog only layers with an alpha channel grow, and the "
+                                    "canvas keeps its size"),
+                                 NULL);
 }
 
 #endif

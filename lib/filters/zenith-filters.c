@@ -50,11 +50,13 @@ const ZnFilter zn_filters[] = {
       .title     = N_ ("Enlarge"),
       .label     = N_ ("_Enlarge Layer..."),
       .page      = "enlarge",
-      .blurb     = N_ ("Enlarge a layer with a neural network"),
+      .blurb = N_ ("Enlarge a layer with a neural network: a new layer, or this one; the canvas "
+                   "keeps its size"),
       .help =
           "Makes a new layer that is 'scale' times as wide and high: 2, 3 or 4.  'noise' is the "
           "noise level in steps of 255 and 'artefacts' 100 minus the quality of the JPEG file: "
-          "what the network removes meanwhile.",
+          "what the network removes meanwhile.  GIMP 3 can keep zenith:upscale as a filter of the "
+          "layer, too.",
       .enlarges    = TRUE,
       .properties  = { "scale", "model", "noise", "artefacts", "engine", "precision" },
       .n_arguments = 5,

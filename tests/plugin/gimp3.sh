@@ -96,6 +96,15 @@ cat >keep.scm <<END
                                    "model" "$denoise" "strength" 0.75 "sigma" 25)
   (gimp-file-save RUN-NONINTERACTIVE image "$work/out/keep.xcf")
   (gimp-file-save RUN-NONINTERACTIVE image "$work/out/keep-before.png"))
+(let* ((image (gimp-file-load RUN-NONINTERACTIVE "$work/in/rgb.png"))
+       (layer (vector-ref (gimp-image-get-layers image) 0)))
+  (gimp-drawable-append-new-filter layer "zenith:upscale" "Enlarge" LAYER-MODE-REPLACE 1.0 "scale" 2 "model" "small")
+  (gimp-image-resize image 192 128 0 0)
+  (gimp-file-save RUN-NONINTERACTIVE image "$work/out/enlarge.xcf")
+  (gimp-drawable-filter-delete (vector-ref (gimp-drawable-get-filters layer) 0))
+  (plug-in-zenith-upscale #:run-mode RUN-NONINTERACTIVE #:image image #:drawables (vector layer) #:scale 2 #:model "small")
+  (gimp-image-remove-layer image layer)
+  (gimp-file-save RUN-NONINTERACTIVE image "$work/out/enlarged.png"))
 END
 cat >kept.scm <<END
 (script-fu-use-v3)
@@ -107,6 +116,12 @@ cat >kept.scm <<END
   (gimp-file-save RUN-NONINTERACTIVE image "$work/out/keep-after.png")
   (gimp-drawable-filter-delete (vector-ref filters 0))
   (gimp-file-save RUN-NONINTERACTIVE image "$work/out/keep-removed.png"))
+(let* ((image (gimp-file-load RUN-NONINTERACTIVE "$work/out/enlarge.xcf"))
+       (layer (vector-ref (gimp-image-get-layers image) 0)))
+  (gimp-file-save RUN-NONINTERACTIVE image "$work/out/enlarge-filter.png")
+  (gimp-drawable-filter-delete (vector-ref (gimp-drawable-get-filters layer) 0))
+  (gimp-image-resize image 96 64 0 0)
+  (gimp-file-save RUN-NONINTERACTIVE image "$work/out/enlarge-removed.png"))
 END
 gimp_run keep.log "(load \"$work/keep.scm\")"
 gimp_run kept.log "(load \"$work/kept.scm\")"
@@ -114,6 +129,8 @@ check filter-shows changed in/rgb.png out/keep-before.png
 check filter-survives-xcf grep -q 'filters 1 zenith:denoise' kept.log
 check filter-same-after-xcf near out/keep-before.png out/keep-after.png 60   # rounding
 check filter-removable same in/rgb.png out/keep-removed.png
+check filter-enlarges near out/enlarged.png out/enlarge-filter.png 60
+check filter-enlarges-removable same in/rgb.png out/enlarge-removed.png
 
 # What GIMP 3.2 has more: layers that are links to a file, which stay links below a filter; our procedures make pixels of
 # them, as GIMP's own do.  (It refuses filters of channels and masks.)
