@@ -191,6 +191,9 @@ typedef struct zn_open { /* a zeroed one, or NULL, is the default */
     bool plan_only;
     /* Bytes of the memory limit (see below) that are already in use, for example by other open models. */
     size_t beside;
+    /* NULL, or called with 0 by the thread that opens, between the weights that are read; false cancels. */
+    bool (*progress)(void *cookie, double done);
+    void *cookie;
 } zn_open;
 
 /* The engine must outlive the model.

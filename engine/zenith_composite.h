@@ -84,6 +84,8 @@ typedef struct zn_terms {
     zn_choice choice;
     bool alone;    /* models that nobody uses are closed first */
     size_t beside; /* bytes of the memory limit that are already in use (zn_open, zn_job) */
+    bool (*progress)(void *cookie, double done); /* while it is opened, see zn_open */
+    void *cookie;
 } zn_terms;
 
 /* The model with this id; weights: a file or folder, NULL or "": its own.  Opened by the first call; later ones are cheap.  It

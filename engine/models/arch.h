@@ -72,7 +72,9 @@ typedef struct zn_binder {
     size_t stored;    /* bytes of the tensors in their files */
     char *slot;       /* not NULL: device memory is taken from here on, slot_left bytes */
     size_t slot_left;
-    zn_ctx *run;           /* NULL, or the run that reads a layer: reading ends when it is cancelled */
+    zn_ctx *run; /* NULL, or the run that reads a layer: reading ends when it is cancelled */
+    bool (*progress)(void *cookie, double done); /* NULL, or that of zn_open */
+    void *cookie;
     zn_model *const *part; /* a composite's networks, opened */
     zn_geometry geometry;  /* set by bind */
     zn_split split;        /* set by bind, or zero */

@@ -137,11 +137,13 @@ static const zn_entry *find_tensor(zn_binder *b, const char *name, const int *sh
     return through_reader(b, e);
 }
 
-/* False: the run that reads is cancelled. */
+/* False: the run that reads, or the opening, is cancelled. */
 static bool may_go_on(zn_binder *b)
 {
     if (b->run && (b->run->status || !zn_go_on(b->run))) /* packing may have been cancelled between two items */
         b->status = b->run->status;
+    if (!b->status && b->progress && !b->counting && !b->progress(b->cookie, 0))
+        b->status = zn_fail(b->err, ZN_E_CANCELLED, "cancelled");
     return !b->status;
 }
 
@@ -295,7 +297,7 @@ void *zn_bind_table(zn_binder *b, const int dims[2], zn_type type, const char *f
     to = b->status ? NULL : take(b, len * size);
     for (size_t at = 0; to && !b->status && !b->counting && at < len; at += n) {
         n = len - at < piece ? len - at : piece;
-        if (e && (b->status = zn_entry_read_part(e, x, at, n, b->err)))
+        if (!may_go_on(b) || (e && (b->status = zn_entry_read_part(e, x, at, n, b->err))))
             break;
         if (type == ZN_BF16)
             round_bf16(x, n);

@@ -233,7 +233,7 @@ static zn_status wrong_channels(const zn_model *m, const zn_weights *w, int has,
 }
 
 /* The weights of w onto the device. */
-static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
+static zn_status bind(zn_model *m, const zn_weights *w, const zn_open *open, zn_error *err)
 {
     zn_engine *e = m->engine;
     zn_binder b = binder_of(m, w, err);
@@ -241,6 +241,8 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
 
     b.counting = m->plan_only;
     b.streams = m->streams;
+    b.progress = open->progress;
+    b.cookie = open->cookie;
     if (zn_turn_take(&e->turn, err))
         return ZN_E_USAGE;
     m->arch->bind(&b, m->net);
@@ -252,6 +254,7 @@ static zn_status bind(zn_model *m, const zn_weights *w, zn_error *err)
     m->parameters += b.parameters;
     m->binder = b;
     m->binder.err = NULL;
+    m->binder.progress = NULL;
     m->geometry = b.geometry;
     m->split = b.split;
     memcpy(m->variant, b.variant, sizeof m->variant);
@@ -350,7 +353,7 @@ static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const
     if (!s && !m->plan_only && !a->parts)
         s = zn_say_beside(err, check_memory(m, w, whole, open->beside, err), open->beside);
     if (!s)
-        s = bind(m, w, err);
+        s = bind(m, w, open, err);
     if (!s && m->binder.layers.slot) {
         m->weights = w;
         w = NULL;

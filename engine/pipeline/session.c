@@ -10,7 +10,7 @@
  *   1. `lock` guards the lists and all in them but the handle, which is the thread's that opens or closes it, and constant in
  *      between.  Nothing is opened, closed or called under it.
  *   2. An entry that is opening or closing changes its state within bounded time: its thread waits for the engine's turn at
- *      most.  So a thread may wait for it, unless it has an engine's turn itself: inside of a run it is told that the engine is
+ *      most, and under that calls a host's progress.  So a thread may wait for it, unless it has an engine's turn itself: inside of a run it is told that the engine is
  *      busy, and closing is left to the next one.
  *   3. `working` and `pool` are the thread's that has the turn. */
 #include "session_state.h"
@@ -476,7 +476,11 @@ static zn_status get_entry(entry **out, zn_session *s, char *name, zn_engine *en
 
 static zn_status begin(zn_use *u, const char *id, const char *path, const zn_terms *terms, zn_error *err)
 {
-    zn_open how = { .files = &path, .n_files = path != NULL, .beside = terms->beside };
+    zn_open how = { .files = &path,
+                    .n_files = path != NULL,
+                    .beside = terms->beside,
+                    .progress = terms->progress,
+                    .cookie = terms->cookie };
     zn_engine *engine;
     const zn_status status = get_engine(&engine, u->session, &terms->choice, err);
 

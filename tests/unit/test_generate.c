@@ -45,7 +45,7 @@ static void test_starting(void)
             zn_session_start(own, &choice);
             if (waits)
                 CHECK(!zn_session_plan(&planned, own, "taesd-encode", ZN_RANDOM_WEIGHTS,
-                                       &(zn_terms){ choice, false, 0 }, &x, 1, NULL, &err) == (i < 2),
+                                       &(zn_terms){ .choice = choice }, &x, 1, NULL, &err) == (i < 2),
                       "%s: %s", names[i], err.text);
             zn_session_close(&own);
         }

@@ -315,6 +315,84 @@ static void test_preparing_inside_a_run(void)
     alarm(0);
 }
 
+typedef struct opening { /* of a model, cancelled at the given call */
+    zn_session *session;
+    int calls, cancelled_at; /* 0: never */
+    bool joined;             /* another thread wants the same model */
+    pthread_t thread;
+    zn_status status; /* of that thread */
+    char why[600];
+} opening;
+
+static zn_status begin_opening(zn_use **out, opening *k, bool (*progress)(void *, double), zn_error *err)
+{
+    zn_terms terms = terms_of("fp32");
+
+    terms.progress = progress;
+    terms.cookie = k;
+    return zn_use_begin(out, k->session, "z-image-text", ZN_RANDOM_WEIGHTS "32", &terms, err);
+}
+
+static void *open_the_same(void *cookie)
+{
+    opening *k = cookie;
+    zn_use *use = NULL;
+
+    k->status = begin_opening(&use, k, NULL, NULL);
+    zn_use_end(&use);
+    return NULL;
+}
+
+static bool cancel_opening(void *cookie, double done)
+{
+    opening *k = cookie;
+    zn_use *use = NULL;
+
+    if (done != 0)
+        snprintf(k->why, sizeof k->why, "it reports %g", done);
+    if (begin_opening(&use, k, NULL, NULL) != ZN_E_USAGE) /* not waited for: it is this thread that opens it */
+        snprintf(k->why, sizeof k->why, "a model that is being opened is there");
+    if (++k->calls == k->cancelled_at && k->joined)
+        pthread_create(&k->thread, NULL, open_the_same, k);
+    return k->calls != k->cancelled_at;
+}
+
+/* What is cancelled leaves nothing; who waits for the same model opens it, and so does the next one. */
+static void test_opening_is_cancelled(void)
+{
+    opening k = { .session = open_session() };
+    zn_use *use = NULL;
+    zn_error err;
+    int all;
+
+    alarm(PATIENCE);
+    CHECK(!begin_opening(&use, &k, cancel_opening, &err), "%s", err.text);
+    all = k.calls;
+    CHECK(all > 10 && !*k.why, "%d calls, %s", all, k.why);
+    zn_use_retire(&use);
+    for (int i = 0; i < 3; i++) {
+        zn_status s;
+
+        k.calls = 0;
+        k.cancelled_at = i == 0 ? 1 : i == 1 ? all / 2 : all;
+        k.joined = i == 1;
+        s = begin_opening(&use, &k, cancel_opening, &err);
+        CHECK(s == ZN_E_CANCELLED && !use && k.calls == k.cancelled_at && !*k.why, "%d after %d calls, %s, %s", s,
+              k.calls, err.text, k.why);
+        if (k.joined) {
+            pthread_join(k.thread, NULL);
+            CHECK(!k.status, "another thread got the status %d", k.status);
+            zn_session_trim(k.session);
+        }
+        CHECK(!zn_session_models(k.session), "%d models are left", zn_session_models(k.session));
+    }
+    k.cancelled_at = 0;
+    CHECK(!begin_opening(&use, &k, cancel_opening, &err), "%s", err.text);
+    zn_use_end(&use);
+    zn_session_close(&k.session);
+    alarm(0);
+}
+
 typedef struct worker {
     zn_session *session;
     unsigned seed;
@@ -460,6 +538,7 @@ int main(void)
     RUN(test_a_run_that_calls_back);
     RUN(test_tasks);
     RUN(test_preparing_inside_a_run);
+    RUN(test_opening_is_cancelled);
     RUN(test_threads_come_and_go);
     RUN(test_the_order_is_checked);
     return test_end();
