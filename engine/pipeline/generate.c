@@ -25,6 +25,7 @@ typedef struct run {
     zn_task_turn turn;
     double start, span; /* the part of the whole that is now done */
     double from, to;    /* the part that makes the present picture */
+    double shown;       /* what the watcher was told last */
     int32_t first;      /* picture of those that the sampler makes now */
     bool centred;       /* the preview's pictures are -1..1 */
     zn_use *transformer;
@@ -53,9 +54,28 @@ static void next_part(run *r, double start, double end)
 
 static bool on_progress(void *cookie, double done)
 {
+    run *r = cookie;
+
+    r->shown = fmax(r->shown, r->start + r->span * done);
+    return !r->watch->progress || r->watch->progress(r->watch->cookie, r->shown);
+}
+
+/* The bar stands still while a network is opened, and can cancel. */
+static bool on_opening(void *cookie, double done)
+{
     const run *r = cookie;
 
-    return !r->watch->progress || r->watch->progress(r->watch->cookie, r->start + r->span * done);
+    (void)done;
+    return !r->watch->progress || r->watch->progress(r->watch->cookie, r->shown);
+}
+
+static zn_status open_network(run *r, zn_use **use, zn_zimage_part part, const char *id)
+{
+    zn_terms terms = r->work.terms[part];
+
+    terms.progress = on_opening;
+    terms.cookie = r;
+    return zn_use_begin(use, r->plan.session, id, r->plan.file[part].path, &terms, r->err);
 }
 
 /* Picture i of all that are made. */
@@ -190,7 +210,7 @@ static void let_go(const run *r, zn_use **use)
 static zn_status run_once(run *r, zn_zimage_part part, const char *id, const zn_array *in, zn_array *out)
 {
     zn_use *use = NULL;
-    zn_status s = zn_use_begin(&use, r->plan.session, id, r->plan.file[part].path, &r->work.terms[part], r->err);
+    zn_status s = open_network(r, &use, part, id);
 
     if (!s)
         s = run_use(r, use, in, out);
@@ -227,8 +247,7 @@ static zn_status find_features(run *r)
 
 static zn_status open_half(run *r, zn_use **use, const char *id)
 {
-    return zn_use_begin(use, r->plan.session, id, r->plan.file[ZN_ZIMAGE_AUTOENCODER].path,
-                        &r->work.terms[ZN_ZIMAGE_AUTOENCODER], r->err);
+    return open_network(r, use, ZN_ZIMAGE_AUTOENCODER, id);
 }
 
 /* The latent of what the canvas has, as the transformer has it. */
@@ -262,10 +281,7 @@ static zn_status encode_start(run *r)
 
 static zn_status open_transformer(run *r)
 {
-    return r->transformer
-        ? ZN_OK
-        : zn_use_begin(&r->transformer, r->plan.session, "z-image-sample", r->plan.file[ZN_ZIMAGE_TRANSFORMER].path,
-                       &r->work.terms[ZN_ZIMAGE_TRANSFORMER], r->err);
+    return r->transformer ? ZN_OK : open_network(r, &r->transformer, ZN_ZIMAGE_TRANSFORMER, "z-image-sample");
 }
 
 /* The next pictures, as many as the sampler makes at once. */
@@ -650,6 +666,7 @@ static zn_status make_larger(run *r, const zn_source *in, int32_t i)
     if (!s && r->plan.how.refine > 0)
         s = refine(&one, picture, one.plan.how.seed, from + bar_enlarge);
     r->transformer = one.transformer;
+    r->shown = one.shown;
     free(small.data);
     return s;
 }
@@ -662,6 +679,8 @@ static zn_status generate(run *r)
     if (r->plan.how.scale == 1)
         open_preview(r);
     s = tokenise(ids, &r->work.n_tokens, &r->plan, &r->result->note, r->err);
+    if (!s && !on_opening(r, 0))
+        s = zn_fail(r->err, ZN_E_CANCELLED, "cancelled");
     if (!s)
         s = zn_generate_choose(&r->work, &r->result->note, r->err);
     r->tokens = (zn_array){ NULL, 1, 1, r->work.n_tokens };

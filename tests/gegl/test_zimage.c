@@ -408,32 +408,43 @@ test_estimates (void)
   g_free (away);
 }
 
-static gdouble stopped_at;
+static gdouble stop_at, stopped_at;
 
 static void
 stop (GeglNode *node, gdouble fraction)
 {
-  if (fraction > 0.2)
+  if (fraction >= stop_at)
     g_object_set_data (G_OBJECT (node), "zenith-cancel", GINT_TO_POINTER (TRUE));
   stopped_at = MAX (stopped_at, fraction < 1.0 ? fraction : 0.0);
 }
 
+/* Before a network runs, and between two steps. */
 static void
 test_cancelling (void)
 {
-  Run     run = new_run ("to be stopped", "width=512 height=512 steps=20 seed=1", NULL, NULL);
-  gfloat *got;
-  gchar  *status;
+  static const gdouble at[] = { 0.0, 0.2 };
 
-  stopped_at = 0.0;
-  g_signal_connect (run.op, "progress", G_CALLBACK (stop), NULL);
-  got    = run_pixels (&run, &run.box);
-  status = run_status (&run);
-  CHECK (strstr (status, "ancelled"), "the status is '%s'", status);
-  CHECK (stopped_at > 0.2 && stopped_at < 0.3, "it stopped at %g", stopped_at);
-  g_free (got);
-  g_free (status);
-  run_free (&run);
+  for (guint i = 0; i < G_N_ELEMENTS (at); i++)
+    {
+      Run run = new_run (i ? "to be stopped" : "to be stopped at once",
+                         "width=512 height=512 steps=20 seed=1", NULL, NULL);
+      gfloat *got;
+      gchar  *status;
+      guint   before = ops_network_runs ();
+
+      stop_at    = at[i];
+      stopped_at = 0.0;
+      g_signal_connect (run.op, "progress", G_CALLBACK (stop), NULL);
+      got    = run_pixels (&run, &run.box);
+      status = run_status (&run);
+      CHECK (strstr (status, "ancelled"), "the status is '%s'", status);
+      CHECK (stopped_at >= at[i] && stopped_at < at[i] + 0.1 * i + 1e-9, "it stopped at %g",
+             stopped_at);
+      CHECK (i || ops_network_runs () == before, "a network ran");
+      g_free (got);
+      g_free (status);
+      run_free (&run);
+    }
 }
 
 /* ---- little memory -------------------------------------------------------- */
