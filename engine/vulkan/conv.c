@@ -168,12 +168,12 @@ const float *zn_vk_conv_bias(const zn_conv *w)
     return w->packed;
 }
 
-zn_vk_rows zn_vk_conv_rows(const zn_conv *w)
+static zn_vk_rows rows_of(const zn_conv *w)
 {
     const layout l = layout_of(w);
     const char *packed = w->packed;
 
-    return (zn_vk_rows){ packed + l.weight, packed + l.scale, l.wtype == ZN_W_I4 };
+    return (zn_vk_rows){ zn_vk_conv_bias(w), packed + l.weight, packed + l.scale, l.wtype == ZN_W_I4 };
 }
 
 const void *zn_vk_conv_weight(zn_vk *d, const zn_conv *w, zn_type *type, int *cout_pad)
@@ -368,7 +368,7 @@ void zn_vk_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail
     conv_args g;
 
     if (zn_vk_conv_inputs(d, w) == ZN_W_I8) {
-        zn_vk_integers(d, y, x, w, t);
+        zn_vk_integers(d, y, x, w, rows_of(w), t);
         return;
     }
     prepare(d, &k, &g, y, x, w, t);

@@ -59,9 +59,8 @@ static zn_tensor pixels_of(zn_tensor t, size_t first, size_t n)
     };
 }
 
-void zn_vk_integers(zn_vk *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
+void zn_vk_integers(zn_vk *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_vk_rows rows, zn_tail t)
 {
-    const zn_vk_rows r = zn_vk_conv_rows(w);
     const int groups = groups_of(w);
     const size_t pixels = zn_pixels(y);
     const zn_tensor residual = t.residual ? *t.residual : (zn_tensor){ 0 };
@@ -82,9 +81,9 @@ void zn_vk_integers(zn_vk *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tai
         zn_vk_run(d,
                   &(zn_vk_launch){ .kernel = "integers",
                                    .t = { pixels_of(y, first, n), zn_vk_floats(q), pixels_of(residual, first, n),
-                                          zn_vk_floats(r.weight), zn_vk_floats(zn_vk_conv_bias(w)),
-                                          zn_vk_floats(q + quantised(w)), zn_vk_floats(r.scale) },
-                                   .spec = { t.pre, t.post, r.four_bits, each },
+                                          zn_vk_floats(rows.weight), zn_vk_floats(rows.bias),
+                                          zn_vk_floats(q + quantised(w)), zn_vk_floats(rows.scale) },
+                                   .spec = { t.pre, t.post, rows.four_bits, each },
                                    .groups = zn_vk_blocks(n, (size_t)(ROWS * each)) * zn_vk_blocks((size_t)w->cout, BN),
                                    .work = (double)n * w->cout * (ZN_W_GROUP * groups + 16.0),
                                    .args = &g,

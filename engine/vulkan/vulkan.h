@@ -182,16 +182,16 @@ bool zn_vk_conv_fused(zn_vk *d, zn_tensor y, zn_tensor x, const zn_conv *w, floa
 /* Where a layer's bias is, and its weights [k][cout_pad], of *type.  int8 and int4: expanded, to fp16. */
 const float *zn_vk_conv_bias(const zn_conv *w);
 const void *zn_vk_conv_weight(zn_vk *d, const zn_conv *w, zn_type *type, int *cout_pad);
-/* Weights in int8 or int4 as they are stored: [cout][groups of ZN_W_GROUP along k], and a scale each, fp16. */
+/* integers.c: layers whose zn_vk_conv_inputs are int8, of weights as they are stored: int8 or int4 [cout][groups of ZN_W_GROUP
+ * along k], and a scale each, fp16. */
 typedef struct zn_vk_rows {
+    const float *bias;
     const void *weight, *scale;
     bool four_bits;
 } zn_vk_rows;
-zn_vk_rows zn_vk_conv_rows(const zn_conv *w);
-/* integers.c: layers whose zn_vk_conv_inputs are int8. */
 zn_wtype zn_vk_conv_inputs(void *dev, const zn_conv *w);
 size_t zn_vk_integers_scratch(const zn_conv *w);
-void zn_vk_integers(zn_vk *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
+void zn_vk_integers(zn_vk *d, zn_tensor y, zn_tensor x, const zn_conv *w, zn_vk_rows rows, zn_tail t);
 /* norm.c: */
 void zn_vk_group_scales(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w);
 void zn_vk_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);
