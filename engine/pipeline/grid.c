@@ -8,8 +8,8 @@ enum {
     CELL = 96,   /* pixels a side, or more */
     TILE = 768,  /* of the result, a side; more where the halo is wide, less where memory is short */
     HALOS = 5,   /* a side of a tile, at least: with its halo it has twice its pixels */
-    LARGE = 900, /* side of a part of an enlarged result from which on it is no preview */
-    MORE = 10,   /* ... of one that is enlarged, whose TILE has few pixels: 1.44 times as many, or so */
+    MORE = 10,   /* the same when enlarging, where TILE is few pixels of the input: about 1.44 times its pixels */
+    LARGE = 900, /* a request of an enlarged result of this side or more is no preview */
 };
 
 static int round_down(int value, int multiple)

@@ -523,7 +523,7 @@ set_nick (GeglNode *op, const gchar *property, const gchar *nick)
   return value != NULL;
 }
 
-/* An operation that refuses its task, for lack of a prompt, as soon as it has looked at this. */
+/* The operation starts the engine when it is asked for its size, and makes no picture: it has no prompt. */
 void
 zn_apply_start (const ZnSettings *settings, gboolean wait)
 {
