@@ -119,8 +119,8 @@ zn_op_key_add_buffer (zn_key              *key,
 
 /* ---- limits --------------------------------------------------------------- */
 
-static gsize
-memory_limit (void)
+gsize
+zn_op_cache_limit (void)
 {
   static gsize limit;
 
@@ -144,16 +144,10 @@ file_limit (void)
   return g_getenv ("ZENITH_CACHE") ? 0 : (gint64) FILE_MIB << 20;
 }
 
-gsize
-zn_op_cache_limit (void)
-{
-  return memory_limit ();
-}
-
 gboolean
 zn_op_cache_takes (gsize size)
 {
-  return size <= memory_limit () / 4 * 3;
+  return size <= zn_op_cache_limit () / 4 * 3;
 }
 
 /* ---- the file ------------------------------------------------------------- */
@@ -359,7 +353,7 @@ entry_save (Entry *entry)
 static void
 evict (gsize size)
 {
-  while (held_size + size > memory_limit () && held.tail)
+  while (held_size + size > zn_op_cache_limit () && held.tail)
     {
       Entry *entry = held.tail->data;
 

@@ -151,13 +151,4 @@ typedef struct
 
 zn_watcher zn_op_watcher (const ZnOpWatched *watched);
 
-/* Says how far a picture differs from its original: sum and sum of squares of the
- * differences of n values, and the largest. */
-void zn_op_set_loss (GeglOperation        *operation,
-                     const ZnOpLatentTask *task,
-                     gdouble               sum,
-                     gdouble               squares,
-                     gdouble               worst,
-                     gdouble               n);
-
 #endif

@@ -64,6 +64,22 @@ zn_op_engine_enter (zn_error *err)
   return ! zn_session_enter (zn_op_session (), err);
 }
 
+zn_status
+zn_op_kept_or_enter (GBytes **kept, const zn_key *key, zn_error *err)
+{
+  *kept = zn_op_cache_get (key);
+  if (*kept)
+    return ZN_OK;
+  if (! zn_op_engine_enter (err))
+    return ZN_E_DEVICE;
+
+  *kept = zn_op_cache_get (key); /* another thread may have made it */
+  if (*kept)
+    zn_op_engine_leave ();
+
+  return ZN_OK;
+}
+
 void
 zn_op_engine_leave (void)
 {

@@ -23,6 +23,9 @@ void zn_op_start (GeglOperation *operation, const ZnOpBase *base);
 gboolean zn_op_engine_enter (zn_error *err);
 void     zn_op_engine_leave (void);
 
+/* What is kept under the key; if that is nothing, enters. */
+zn_status zn_op_kept_or_enter (GBytes **kept, const zn_key *key, zn_error *err);
+
 /* zn_use_run_region() and zn_use_run(), which sets the sizes of out[] but wants its memory.  tile: 0,
  * or the side of tiles.  Counted; the request gets what computed it, the note or the error message. */
 zn_status zn_op_use_run_region (zn_use          *use,

@@ -14,7 +14,10 @@
 
 #include "config.h"
 
+#include <math.h>
 #include <string.h>
+
+#include <glib/gi18n-lib.h>
 
 #include "op-common.h"
 #include "op-engine.h"
@@ -194,6 +197,22 @@ get_latent (ZnOpLatent           *latent,
   return status;
 }
 
+/* Says how far the target differs from its input. */
+static void
+show_loss (GeglOperation *operation, const ZnOpLatentTask *task, const ZnOpTarget *target)
+{
+  const gdouble n    = 3.0 * target->box.width * target->box.height;
+  gchar        *text = g_strdup_printf (
+             _ ("PSNR %.2f dB; mean difference %.2f, largest %.0f, white from %.0f on, "
+                       "of 255"),
+             -10.0 * log10 (MAX (target->squares / n, 1e-12)), 255.0 * target->sum / n,
+             255.0 * target->worst, 255.0 / task->scale);
+
+  zn_op_set_text (operation, "loss", task->loss, text);
+  zn_op_verbose (operation, "%s", text);
+  g_free (text);
+}
+
 /* The output of the task from the latent. */
 static zn_status
 put_latent (ZnOpLatent           *latent,
@@ -216,8 +235,7 @@ put_latent (ZnOpLatent           *latent,
     {
       status = zn_op_latent_decode (&target, ae->decoder, latent, request);
       if (! status && target.scale > 0)
-        zn_op_set_loss (request->operation, task, target.sum, target.squares, target.worst,
-                        3.0 * target.box.width * target.box.height);
+        show_loss (request->operation, task, &target);
       return status;
     }
 

@@ -108,34 +108,28 @@ zn_op_latent_encode (ZnOpLatent     *latent,
   zn_key_add_text (&latent->key, babl_get_name (picture->format));
   zn_op_key_add_buffer (&latent->key, picture->buffer, &picture->box, &picture->box);
 
-  latent->bytes = zn_op_cache_get (&latent->key);
-  if (latent->bytes)
-    return ZN_OK;
-  if (! zn_op_engine_enter (&request->err))
-    return ZN_E_DEVICE;
+  status = zn_op_kept_or_enter (&latent->bytes, &latent->key, &request->err);
+  if (status || latent->bytes)
+    return status;
 
-  latent->bytes = zn_op_cache_get (&latent->key);
-  if (! latent->bytes) /* nor did another thread make it meanwhile */
+  size = (gsize) latent->w * latent->h * latent->c * sizeof (gfloat);
+  if (size > zn_op_cache_limit () / 4)
+    latent->buffer = gegl_buffer_new (GEGL_RECTANGLE (0, 0, latent->w, latent->h),
+                                      latent_babl (latent));
+  else
+    to.data = g_try_malloc (size);
+  status = latent->buffer || to.data
+               ? zn_op_use_run_region (ae->encoder, &sink, &source,
+                                       (zn_rect){ 0, 0, latent->w, latent->h }, 0, request)
+               : no_memory (request);
+  if (status == ZN_OK && to.data)
     {
-      size = (gsize) latent->w * latent->h * latent->c * sizeof (gfloat);
-      if (size > zn_op_cache_limit () / 4)
-        latent->buffer = gegl_buffer_new (GEGL_RECTANGLE (0, 0, latent->w, latent->h),
-                                          latent_babl (latent));
-      else
-        to.data = g_try_malloc (size);
-      status = latent->buffer || to.data
-                   ? zn_op_use_run_region (ae->encoder, &sink, &source,
-                                           (zn_rect){ 0, 0, latent->w, latent->h }, 0, request)
-                   : no_memory (request);
-      if (status == ZN_OK && to.data)
-        {
-          latent->bytes = g_bytes_new_take (to.data, size);
-          zn_op_cache_put (&latent->key, latent->bytes);
-        }
-      else
-        {
-          g_free (to.data);
-        }
+      latent->bytes = g_bytes_new_take (to.data, size);
+      zn_op_cache_put (&latent->key, latent->bytes);
+    }
+  else
+    {
+      g_free (to.data);
     }
   zn_op_engine_leave ();
 
@@ -401,27 +395,22 @@ zn_op_latent_decode (ZnOpTarget *target, zn_use *decoder, ZnOpLatent *latent, Zn
 {
   const gint size[] = { target->box.width, target->box.height };
   zn_key     key    = latent->key;
-  zn_status  status = ZN_OK;
+  zn_status  status;
   GBytes    *kept;
 
   zn_key_add_text (&key, zn_use_name (decoder));
   zn_key_add (&key, size, sizeof (size));
 
-  kept = zn_op_cache_get (&key);
-  if (! kept)
-    {
-      if (! zn_op_engine_enter (&request->err))
-        return ZN_E_DEVICE;
-      kept = zn_op_cache_get (&key);
-      if (! kept)
-        status = decode_run (target, decoder, latent, &key, request);
-      zn_op_engine_leave ();
-    }
-
+  status = zn_op_kept_or_enter (&kept, &key, &request->err);
   if (kept)
     {
       zn_op_target_write (target, g_bytes_get_data (kept, NULL));
       g_bytes_unref (kept);
+    }
+  else if (! status)
+    {
+      status = decode_run (target, decoder, latent, &key, request);
+      zn_op_engine_leave ();
     }
 
   return status;

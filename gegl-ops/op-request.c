@@ -268,26 +268,6 @@ zn_op_tenths (gchar text[ZN_OP_TENTHS], gdouble value)
               (gint) (n % 10));
 }
 
-void
-zn_op_set_loss (GeglOperation        *operation,
-                const ZnOpLatentTask *task,
-                gdouble               sum,
-                gdouble               squares,
-                gdouble               worst,
-                gdouble               n)
-{
-  gchar *text;
-
-  text = g_strdup_printf (
-      _ ("PSNR %.2f dB; mean difference %.2f, largest %.0f, white from %.0f on, "
-         "of 255"),
-      -10.0 * log10 (MAX (squares / n, 1e-12)), 255.0 * sum / n, 255.0 * worst,
-      255.0 / task->scale);
-  zn_op_set_text (operation, "loss", task->loss, text);
-  zn_op_verbose (operation, "%s", text);
-  g_free (text);
-}
-
 static void
 fail (ZnOpRequest *request, GeglOperationContext *context, zn_status status)
 {

@@ -16,6 +16,8 @@
 
 #include "config.h"
 
+#include <string.h>
+
 #include <glib/gi18n-lib.h>
 
 #include "op-cache.h"
@@ -247,41 +249,7 @@ result_key (const ZnOpWhole *task, const ZnOpPicture *in, gint n_in, const gchar
   return key;
 }
 
-/* What made a result is kept beside it. */
-static zn_key
-makers_key (zn_key key)
-{
-  zn_key_add_text (&key, "computed by");
-
-  return key;
-}
-
-/* NULL: it is not kept. */
-static GBytes *
-get_result (const zn_key *key, ZnOpRequest *request)
-{
-  const zn_key beside = makers_key (*key);
-  GBytes      *result = zn_op_cache_get (key), *makers = result ? zn_op_cache_get (&beside) : NULL;
-
-  if (makers)
-    request->computed_by = *(const zn_makers *) g_bytes_get_data (makers, NULL);
-  g_clear_pointer (&makers, g_bytes_unref);
-
-  return result;
-}
-
-static void
-put_result (const zn_key *key, GBytes *result, const ZnOpRequest *request)
-{
-  const zn_key beside = makers_key (*key);
-  GBytes      *makers = g_bytes_new (&request->computed_by, sizeof (request->computed_by));
-
-  zn_op_cache_put (key, result);
-  zn_op_cache_put (&beside, makers);
-  g_bytes_unref (makers);
-}
-
-/* The result's pixels, kept or made now. */
+/* The result's pixels, kept or made now; what made them is kept behind them. */
 static zn_status
 make_result (GBytes           **result,
              const ZnOpWhole   *task,
@@ -294,32 +262,31 @@ make_result (GBytes           **result,
   const gint          height = made.height * n_made (task);
   zn_array            out    = { NULL, height, made.width, 3 };
   const gsize         size   = zn_array_len (&out) * sizeof (gfloat);
-  zn_status           status = ZN_OK;
+  zn_makers          *makers = &request->computed_by;
+  zn_status           status = zn_op_kept_or_enter (result, &key, &request->err);
+  gchar              *memory;
 
-  *result = get_result (&key, request);
   if (*result)
-    return ZN_OK;
-  if (! zn_op_engine_enter (&request->err))
-    return ZN_E_DEVICE;
+    memcpy (makers, (const gchar *) g_bytes_get_data (*result, NULL) + size, sizeof (*makers));
+  if (*result || status)
+    return status;
 
-  *result = get_result (&key, request); /* another thread may have made it */
-  if (! *result)
+  memory   = g_try_malloc (size + sizeof (*makers));
+  out.data = (gfloat *) memory;
+  status   = memory ? task->run (task, in, n_in, &out, request) : ZN_E_MEMORY;
+  if (! status && (out.h != height || out.w != made.width || out.c != 3))
+    status = zn_op_request_refuse (request, ZN_E_USAGE,
+                                   "The model made %d x %d x %d instead of %d x %d x 3.", out.w,
+                                   out.h, out.c, made.width, height);
+  if (status)
     {
-      out.data = g_try_malloc (size);
-      status   = out.data ? task->run (task, in, n_in, &out, request) : ZN_E_MEMORY;
-      if (! status && (out.h != height || out.w != made.width || out.c != 3))
-        status = zn_op_request_refuse (request, ZN_E_USAGE,
-                                       "The model made %d x %d x %d instead of %d x %d x 3.", out.w,
-                                       out.h, out.c, made.width, height);
-      if (status)
-        {
-          g_free (out.data);
-        }
-      else
-        {
-          *result = g_bytes_new_take (out.data, size);
-          put_result (&key, *result, request);
-        }
+      g_free (memory);
+    }
+  else
+    {
+      memcpy (memory + size, makers, sizeof (*makers));
+      *result = g_bytes_new_take (memory, size + sizeof (*makers));
+      zn_op_cache_put (&key, *result);
     }
   zn_op_engine_leave ();
 
