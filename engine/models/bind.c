@@ -297,9 +297,9 @@ void *zn_bind_table(zn_binder *b, const int dims[2], zn_type type, const char *f
     to = b->status ? NULL : take(b, len * size);
     for (size_t at = 0; to && !b->status && !b->counting && at < len; at += n) {
         n = len - at < piece ? len - at : piece;
-        if (!may_go_on(b) || (e && (b->status = zn_entry_read_part(e, x, at, n, b->err))))
+        if (!may_go_on(b) || (e && (b->status = zn_entry_read_as(e, type, x, at, n, b->err))))
             break;
-        if (type == ZN_BF16)
+        if (!e && type == ZN_BF16)
             round_bf16(x, n);
         b->be->upload(b->dev, to + at * size, x, n * size);
     }
