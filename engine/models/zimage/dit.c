@@ -449,10 +449,20 @@ static void rope_row(float *row, int head, const int position[3])
 
 void zn_zimage_rope(float *table, int head, int h, int w, int n_cap)
 {
-    const int n = h * w, padded = zn_zimage_padded(n);
+    const int n = h * w, padded = zn_zimage_padded(n), of_x = head * 3 / 8 / 2;
 
-    for (int i = 0; i < n; i++)
-        rope_row(table + (size_t)i * (size_t)head, head, (const int[]){ n_cap + 1, i / w, i % w });
+    for (int i = 0; i < n; i++) {
+        float *row = table + (size_t)i * (size_t)head;
+        const float *left = row - (size_t)(i % w) * (size_t)head, *top = table + (size_t)(i % w) * (size_t)head;
+
+        if (i < w || i % w == 0) {
+            rope_row(row, head, (const int[]){ n_cap + 1, i / w, i % w });
+            continue;
+        }
+        memcpy(row, left, (size_t)head * sizeof *row); /* all but x */
+        memcpy(row + head / 2 - of_x, top + head / 2 - of_x, (size_t)of_x * sizeof *row);
+        memcpy(row + head - of_x, top + head - of_x, (size_t)of_x * sizeof *row);
+    }
     for (int i = n; i < padded; i++)
         rope_row(table + (size_t)i * (size_t)head, head, (const int[]){ 0, 0, 0 });
     for (int i = 0; i < n_cap; i++)
