@@ -23,11 +23,12 @@ typedef struct run {
     zn_array *out;
     const zn_source *in; /* of the canvas: with what is around the input; NULL: none */
     zn_task_turn turn;
-    double start, span; /* the part of the whole that is now done */
-    double from, to;    /* the part that makes the present picture */
-    double shown;       /* what the watcher was told last */
-    int32_t first;      /* picture of those that the sampler makes now */
-    bool centred;       /* the preview's pictures are -1..1 */
+    double start, span;   /* the part of the whole that is now done */
+    double from, to;      /* the part that makes the present picture */
+    double shown;         /* what the watcher was told last */
+    int32_t first;        /* picture of those that the sampler makes now */
+    bool centred;         /* the preview's pictures are -1..1 */
+    zn_early_noise early; /* of the first pictures, made while the prompt is encoded */
     zn_use *transformer;
     zn_array tokens, features, noise, known, mask,
         latents; /* known: the latent of the input; latents: of all pictures */
@@ -284,11 +285,20 @@ static zn_status open_transformer(run *r)
     return r->transformer ? ZN_OK : open_network(r, &r->transformer, ZN_ZIMAGE_TRANSFORMER, "z-image-sample");
 }
 
+/* What the next pictures begin with. */
+static zn_early_noise next_noise(const run *r)
+{
+    return (zn_early_noise){ .to = r->noise.data,
+                             .len = zn_array_len(&r->latents) / (size_t)r->plan.how.n,
+                             .n = r->work.batch,
+                             .seed = r->plan.how.seed + (uint32_t)r->first };
+}
+
 /* The next pictures, as many as the sampler makes at once. */
 static zn_status sample_batch(run *r)
 {
     const double each = (bar_sample - bar_start) / r->plan.how.n;
-    const size_t len = zn_array_len(&r->latents) / (size_t)r->plan.how.n;
+    zn_early_noise own = next_noise(r);
     zn_value set[3];
     zn_array in[4], out;
     const int n_in = zn_generate_inputs(in, &r->work);
@@ -302,14 +312,16 @@ static zn_status sample_batch(run *r)
                          .cookie = r };
     zn_status s;
 
-    for (int32_t i = 0; i < r->work.batch; i++)
-        zn_noise_fill(r->noise.data + len * (size_t)i, len, r->plan.how.seed + (uint32_t)(r->first + i), 0);
+    if (!zn_early_noise_end(&r->early)) {
+        zn_early_noise_begin(&own);
+        zn_early_noise_end(&own);
+    }
     in[0].data = r->noise.data;
     in[1].data = r->features.data;
     in[2].data = r->known.data;
     in[3].data = r->mask.data;
     out = in[0];
-    out.data = r->latents.data + len * (size_t)r->first;
+    out.data = r->latents.data + own.len * (size_t)r->first;
     next_part(r, bar_start + each * r->first, bar_start + each * (r->first + r->work.batch));
     s = zn_use_run(r->transformer, in, n_in, &out, &job, &r->result->note, r->err);
     if (!s)
@@ -418,17 +430,6 @@ static tile tile_of(const run *r, zn_tiles t, int32_t i)
     return own;
 }
 
-/* Cuts a tile out of the noise of the whole picture: tiles have the same noise where they overlap. */
-static void cut_noise(float *dst, const zn_array *noise, zn_rect at, const zn_array *z)
-{
-    const size_t row = (size_t)z->w * CHANNELS;
-
-    for (int32_t y = 0; y < z->h; y++)
-        memcpy(dst + (size_t)y * row,
-               noise->data + ((size_t)(at.y / FACTOR + y) * (size_t)noise->w + (size_t)(at.x / FACTOR)) * CHANNELS,
-               row * sizeof *dst);
-}
-
 /* Runs one of the three steps for all tiles; from and to are parts of the bar. */
 typedef zn_status tile_step(run *r, zn_use *use, zn_tiles t, int32_t i, tile *own, float *picture);
 
@@ -468,7 +469,7 @@ static zn_status sample_tile(run *r, zn_use *use, zn_tiles t, int32_t i, tile *o
     in[1].data = r->features.data;
     in[2].data = own->z.data;
     if (!s) {
-        cut_noise(in[0].data, &r->noise, zn_tile_at(t, i), &own->z);
+        zn_noise_cut(in[0].data, &r->noise, zn_tile_at(t, i), &own->z);
         s = zn_use_run(use, in, n_in, &out, &job, &r->result->note, r->err);
     }
     if (!s) {
@@ -595,6 +596,7 @@ zn_status zn_generate_weigh(zn_generate_plan *p, zn_note *note, zn_error *err)
 
 static void free_inputs(run *r)
 {
+    zn_early_noise_end(&r->early);
     free(r->noise.data);
     free(r->known.data);
     free(r->mask.data);
@@ -695,13 +697,18 @@ static zn_status generate(run *r)
     if (r->watch->planned)
         r->watch->planned(r->watch->cookie, &r->plan.need);
 
+    if (r->plan.how.scale == 1 && (s = make_inputs(r)))
+        return s;
+    if (r->plan.how.scale == 1) {
+        r->early = next_noise(r);
+        zn_early_noise_begin(&r->early);
+    }
     s = find_features(r);
     for (int32_t i = 0; !s && r->plan.how.scale > 1 && i < r->plan.how.n; i++)
         s = make_larger(r, r->in, i);
     if (s || r->plan.how.scale > 1)
         return s;
-    s = make_inputs(r);
-    if (!s && r->plan.keeps)
+    if (r->plan.keeps)
         s = open_transformer(r);
     if (!s && r->work.encodes)
         s = encode_start(r);

@@ -7,6 +7,8 @@
 #include "fields.h"
 #include "session.h"
 
+#include <pthread.h>
+
 enum {
     ZN_GENERATE_MULTIPLE = 16, /* pixels: a patch of the transformer */
     ZN_GENERATE_FACTOR = 8,    /* pixels of a side, for one of the latent */
@@ -70,6 +72,24 @@ zn_rect zn_tile_at(zn_tiles t, int32_t i);
 /* picture += weight * (tile - picture).  The weight rises from 0 to 1 over what tiles before this one have made, to the left and above,
  * and is 1 elsewhere: so tiles are put in order.  tile: rows of `row` pixels; what is beyond the tile is ignored. */
 void zn_tile_put(float *picture, zn_tiles t, int32_t i, const float *tile, int32_t row);
+
+/* ---- noise (generate_noise.c) ---------------------------------------------------------------------------------------- */
+
+typedef struct zn_early_noise { /* of n pictures, from that seed on */
+    float *to;
+    size_t len; /* of one picture */
+    int32_t n;
+    uint32_t seed;
+    bool begun, apart; /* apart: by a thread */
+    pthread_t maker;
+} zn_early_noise;
+
+/* Begins to make it, if possible while the caller does something else; k must stay where it is. */
+void zn_early_noise_begin(zn_early_noise *k);
+/* Waits for it; false: none was begun. */
+bool zn_early_noise_end(zn_early_noise *k);
+/* Cuts that of a tile, of z's size, out of that of the whole picture: tiles have the same where they overlap. */
+void zn_noise_cut(float *dst, const zn_array *noise, zn_rect at, const zn_array *z);
 
 /* ---- precisions and memory (generate_plan.c) ------------------------------------------------------------------------- */
 
