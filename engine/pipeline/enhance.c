@@ -28,9 +28,17 @@ typedef struct work {
     double start, span; /* the part of the whole that is now done */
 } work;
 
-static zn_status open_network(zn_use **use, const zn_enhance_plan *p, zn_error *err)
+static bool on_progress(void *cookie, double done)
 {
-    const zn_terms terms = { .choice = p->choice };
+    const work *k = cookie;
+
+    return !k->watch->progress || k->watch->progress(k->watch->cookie, k->start + k->span * done);
+}
+
+/* k: of a run, which can be cancelled; NULL: there is none */
+static zn_status open_network(zn_use **use, const zn_enhance_plan *p, work *k, zn_error *err)
+{
+    const zn_terms terms = { .choice = p->choice, .progress = k ? on_progress : NULL, .cookie = k };
 
     return zn_use_begin(use, p->session, p->how.model, p->how.weights, &terms, err);
 }
@@ -73,7 +81,7 @@ zn_status zn_enhance_describe(zn_enhance_plan *p, zn_session *session, const zn_
                                 how->sharpen == 0 && (how->strength == 0 || (how->luma == 0 && how->chroma == 0)) };
     if (w < 1 || h < 1)
         return zn_fail(err, ZN_E_USAGE, "There is no picture to work on.");
-    if ((s = open_network(&use, p, err)))
+    if ((s = open_network(&use, p, NULL, err)))
         return s;
     s = zn_model_grid(&p->grid, zn_use_model(use), w, h, &job, err);
     if (p->grid.scale > 1) /* front ends may fill transparent pixels from their neighbours */
@@ -121,7 +129,7 @@ zn_status zn_enhance_measure(zn_enhance_result *result, const zn_enhance_plan *p
 {
     zn_use *use = NULL;
     zn_task_turn turn;
-    zn_status s = open_network(&use, p, err);
+    zn_status s = open_network(&use, p, NULL, err);
 
     if (!s && !(s = zn_task_begin(&turn, p->session, err))) {
         s = measure(result, p, use, in, err);
@@ -154,13 +162,6 @@ void zn_enhance_key_measured(zn_key *key, const zn_enhance_plan *p, const zn_enh
 }
 
 /* ---- the network --------------------------------------------------------------------------------------------------- */
-
-static bool on_progress(void *cookie, double done)
-{
-    const work *k = cookie;
-
-    return !k->watch->progress || k->watch->progress(k->watch->cookie, k->start + k->span * done);
-}
 
 typedef struct window { /* a part of the picture as a picture of its own */
     const zn_source *in;
@@ -272,7 +273,7 @@ zn_status zn_enhance_make(float *made, zn_enhance_result *result, const zn_enhan
 {
     work k = { .plan = p, .result = result, .in = in, .watch = watch_or_none(watch), .err = err, .span = 1 };
     zn_task_turn turn;
-    zn_status s = open_network(&k.use, p, err);
+    zn_status s = open_network(&k.use, p, &k, err);
 
     if (!s && !(s = zn_task_begin(&turn, p->session, err))) {
         s = make_part(made, &k, part);
@@ -482,7 +483,7 @@ zn_status zn_enhance_run(zn_enhance_result *result, const zn_enhance_plan *p, co
     if (p->nothing || in->c != 3 || in->w != p->grid.w || in->h != p->grid.h || roi.w < 1 || roi.h < 1 || roi.x < 0 ||
         roi.y < 0 || roi.x > p->w - roi.w || roi.y > p->h - roi.h)
         return zn_fail(err, ZN_E_USAGE, "this is not what was planned");
-    s = open_network(&r.work.use, p, err);
+    s = open_network(&r.work.use, p, &r.work, err);
     if (!s && !(s = zn_task_begin(&turn, p->session, err))) {
         s = run_task(&r);
         zn_task_end(&turn);

@@ -25,10 +25,23 @@ zn_status zn_face_no_memory(const zn_face_work *k)
 
 /* ---- models -------------------------------------------------------------------------------------------------- */
 
+static bool on_progress(void *cookie, double done)
+{
+    const zn_face_work *k = cookie;
+
+    return !k->watch->progress || k->watch->progress(k->watch->cookie, k->start + k->span * done);
+}
+
+/* The run can be cancelled while they are opened. */
+static zn_terms terms_of(zn_face_work *k)
+{
+    return (zn_terms){ .choice = k->plan->choice, .progress = on_progress, .cookie = k };
+}
+
 static zn_status open_models(zn_face_work *k)
 {
     const zn_face_plan *p = k->plan;
-    const zn_terms terms = { .choice = p->choice };
+    const zn_terms terms = terms_of(k);
     zn_status s = zn_use_begin(&k->encoder, p->session, "diffae-encode", p->weights, &terms, k->err);
 
     if (!s && p->how.task != ZN_FACE_ENCODE)
@@ -39,18 +52,23 @@ static zn_status open_models(zn_face_work *k)
 }
 
 /* Of the change of a large face; without its weights it stays soft, and a note says so. */
-static void open_enlarger(zn_face_work *k)
+static zn_status open_enlarger(zn_face_work *k)
 {
     static const char *const id[] = { ZN_FACE_ENLARGER "-x2", ZN_FACE_ENLARGER "-x3", ZN_FACE_ENLARGER "-x4" };
-    const zn_terms terms = { .choice = k->plan->choice };
+    const zn_terms terms = terms_of(k);
     const double ratio = k->square.size / k->side;
     zn_error why;
+    zn_status s;
 
     if (k->side < SMALL || ratio < large)
-        return;
+        return ZN_OK;
     k->scale = ratio < 2.5 ? 2 : ratio < 3.5 ? 3 : 4;
-    if (zn_use_begin(&k->enlarger, k->plan->session, id[k->scale - 2], NULL, &terms, &why))
+    s = zn_use_begin(&k->enlarger, k->plan->session, id[k->scale - 2], NULL, &terms, &why);
+    if (s == ZN_E_CANCELLED)
+        return zn_fail(k->err, s, "%s", why.text);
+    if (s)
         zn_note_add(&k->result->note, why.text);
+    return ZN_OK;
 }
 
 zn_status zn_face_begin(zn_face_work *k)
@@ -71,7 +89,7 @@ zn_status zn_face_begin(zn_face_work *k)
     if (k->plan->how.task != ZN_FACE_SAMPLE)
         s = zn_square_get(&k->square, &k->plan->frame, k->plan->in_w, k->plan->in_h, k->err);
     if (!s && k->plan->how.task != ZN_FACE_SAMPLE && k->plan->how.task != ZN_FACE_ENCODE)
-        open_enlarger(k);
+        s = open_enlarger(k);
     return s;
 }
 
@@ -125,13 +143,6 @@ static void next_part(zn_face_work *k, int evaluations)
     k->start = k->bar + k->bar_span * k->done / total;
     k->span = k->bar_span * evaluations / total;
     k->done += evaluations;
-}
-
-static bool on_progress(void *cookie, double done)
-{
-    const zn_face_work *k = cookie;
-
-    return !k->watch->progress || k->watch->progress(k->watch->cookie, k->start + k->span * done);
 }
 
 /* A sampler's estimate of its (first) picture, in -1..1. */
