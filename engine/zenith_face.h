@@ -73,7 +73,8 @@ typedef struct zn_face_how {
     /* Of an edit: all of them at once. */
     zn_face_change change[ZN_FACE_CHANGES + 1]; /* none; at most ZN_FACE_GIVEN, a plan adds the sliders */
     double slider[ZN_FACE_SLIDERS];             /* -1..1: 0; amounts of zn_face_sliders */
-    double detail;        /* 0..1: 0.7; fine structure that stays where an edit changes the face */
+    /* Fine structure that stays where an edit changes the face; with less than 0.5 a large one is drawn, not moved. */
+    double detail;        /* 0..1: 0.7 */
     double position;      /* 0..1: 0.5; 0: the first face, 1: the second */
     int32_t strip;        /* 0..100: 0; 2 or more: so many faces, from the first to the second */
     int32_t loop;         /* 0 or 1: 0; of a strip: then those between them once more, backwards */

@@ -136,6 +136,12 @@ static bool paste_edit(zn_array *out, const zn_face_work *k, const float *drawn)
         free(field);
         return false;
     }
+    if (k->moves) {
+        if (zn_field_move(field, k->side, &e->mask))
+            return zn_moved_paste(out, field, k->side, k, &f->patch);
+        free(field);
+        return false;
+    }
     zn_field_cut_fine(field, k->side, (float)(1 - k->plan->how.detail));
     return zn_field_paste(out, field, k->side, k, &f->patch);
 }
@@ -255,7 +261,7 @@ static zn_status manipulate(zn_face_work *k)
                 2 * k->steps + zn_face_enlarge_cost(k, 2);
         s = (k->quick ? draw_edit_quick : draw_edit)(drawn, &e, k);
     }
-    if (!s && !k->quick)
+    if (!s && !k->quick && !k->moves)
         s = enlarge_edit(&e, drawn, k);
     if (!s)
         s = put(k, drawn);

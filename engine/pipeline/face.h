@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* face.h - what the files of the composite `face` share: face.c does the tasks, face_all.c several faces, face_plan.c describes and finds, face_codes.c runs
- * the networks, face_frame.c, face_blend.c and face_texture.c are between the picture and the model's size, face_contrast.c corrects a face between
+ * the networks, face_frame.c, face_blend.c, face_texture.c, face_flow.c and face_warp.c are between the picture and the model's size, face_contrast.c corrects a face between
  * two, face_attributes.c reads attribute files, face_move.c does what they say. */
 #ifndef ZN_PIPELINE_FACE_H
 #define ZN_PIPELINE_FACE_H
@@ -51,6 +51,7 @@ struct zn_face_work { /* a pass of a run */
     zn_use *encoder, *sampler, *latent; /* diffae-encode, diffae-sample in both directions, diffae-latent-sample */
     zn_use *enlarger;                   /* NULL, or of the change of a large face */
     int side, code, scale;              /* scale: of the enlarger */
+    bool moves;                         /* a change of this face moves the picture's own pixels */
     size_t len;                         /* side * side * 3 */
     zn_workers workers;
     zn_square square;     /* of the frame */
@@ -143,6 +144,8 @@ enum { ZN_FACE_FIELDS = 8 };
  * structure that it did not see, value 7 is not 0 where it is not known what the model saw. */
 typedef float zn_face_field[ZN_FACE_FIELDS];
 
+/* A pixel of the picture at x, y, where a pixel's centre is at 0.5: bicubic; beyond the patch it goes on (face_frame.c). */
+void zn_sample_patch(float dst[3], const zn_patch *patch, double x, double y);
 /* The field at a place of the frame, 0..1: bicubic; beyond its edges it goes on (face_frame.c). */
 void zn_sample_field(zn_face_field dst, const zn_face_field *field, int side, double u, double v);
 
@@ -169,6 +172,20 @@ bool zn_field_mask(zn_face_field *field, int side, const zn_face_mask *mask);
 void zn_field_cut_fine(zn_face_field *field, int side, float cut);
 /* out, which lies where the patch does, gets the change.  field [side][side] is freed; NULL: false. */
 bool zn_field_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch);
+
+/* 0 at an edge of the frame, t 0 or 1, and 1 far from it: how much of a change is made. */
+double zn_frame_edge(double t);
+
+/* dst [side][side][n]: the mean over a square, taken twice; scratch is as large, and dst may be src (face_contrast.c). */
+void zn_mean_twice(float *dst, float *scratch, const float *src, int side, size_t n, int radius);
+/* flow [side][side][2], in pixels: to(x) = from(x + flow(x)), as well as a smooth flow can; [side][side][3].  It is finite whatever they
+ * are, and 0 where they are equal.  False: out of memory (face_flow.c). */
+bool zn_face_flow(float *flow, const float *from, const float *to, int side);
+/* A masked field becomes one of a moved picture: 0..2 is added, 3..4 is where the pixel comes from, relative to its place, in parts of the
+ * frame.  False: out of memory (face_warp.c). */
+bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask);
+/* zn_field_paste() of such a field. */
+bool zn_moved_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch);
 
 /* The same for a large face; small: its field at the model's size, not masked yet, which is freed, too.  Where the change takes
  * structure away that the model saw, the finer one of the picture goes with it, as much as how.detail lets it, and texture of the face

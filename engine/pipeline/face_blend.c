@@ -21,6 +21,8 @@ static const float strong = 0.1f;     /* a change of this size replaces all fine
  * is; detail at which all goes that is replaced; how far a result may be beyond the picture and the drawn face. */
 static const float flat = 1e-4f, tone = 0.08f, material = 0.3f, usual_keep = 0.7f, beyond = 0.04f;
 
+static const double still = 1.0 / 256; /* pixels; a shorter way is none */
+
 typedef struct paste {
     zn_array *out; /* its place is the patch's */
     const zn_face_field *field;
@@ -28,9 +30,10 @@ typedef struct paste {
     const zn_square *square;
     const zn_patch *patch;
     const zn_texture *texture; /* NULL: none */
+    bool moves;                /* the field is one of zn_field_move() */
 } paste;
 
-static double mask_at(double t)
+double zn_frame_edge(double t)
 {
     const double near = t < 1 - t ? t : 1 - t, d = fmin(fmax(near / feather, 0), 1);
 
@@ -60,7 +63,20 @@ static void change_large(float *change, const zn_texture *t, const float *f, con
     }
 }
 
-/* out += mask (up(added) + up(gain) (picture - up(seen))), or what change_large() says */
+/* The change of a picture that moves, at a pixel. */
+static void change_moved(float *change, const paste *p, const float *f, const float *pixel, int x, int y)
+{
+    const zn_square *q = p->square;
+    const double a = q->size * (double)f[3], b = q->size * (double)f[4];
+    float moved[3] = { pixel[0], pixel[1], pixel[2] };
+
+    if (fabs(a) + fabs(b) > still)
+        zn_sample_patch(moved, p->patch, x + 0.5 + q->cos * a - q->sin * b, y + 0.5 + q->sin * a + q->cos * b);
+    for (int c = 0; c < 3; c++)
+        change[c] = f[c] + moved[c] - pixel[c];
+}
+
+/* out += mask (up(added) + up(gain) (picture - up(seen))), or what change_moved() or change_large() say */
 static void paste_rows(void *cookie, int item, int worker)
 {
     const paste *p = cookie;
@@ -73,18 +89,20 @@ static void paste_rows(void *cookie, int item, int worker)
             const double a = rect.x + x + 0.5 - q->x, b = rect.y + y + 0.5 - q->y;
             const double u = (q->cos * a + q->sin * b) / q->size + 0.5;
             const double v = (q->cos * b - q->sin * a) / q->size + 0.5;
-            const float mask = (float)(mask_at(u) * mask_at(v));
+            const float mask = (float)(zn_frame_edge(u) * zn_frame_edge(v));
             const size_t at = ((size_t)y * (size_t)rect.w + (size_t)x) * 3;
             zn_face_field f;
 
             if (mask <= 0)
                 continue;
             zn_sample_field(f, p->field, p->side, u, v);
-            if (p->texture)
+            if (p->moves)
+                change_moved(f, p, f, p->patch->pixels + at, rect.x + x, rect.y + y);
+            else if (p->texture)
                 change_large(f, p->texture, f, p->patch->pixels + at, rect.x + x, rect.y + y);
             for (size_t c = 0; c < 3; c++)
                 p->out->data[at + c] +=
-                    mask * (p->texture ? f[c] : f[c] + f[6] * (p->patch->pixels[at + c] - f[3 + c]));
+                    mask * (p->texture || p->moves ? f[c] : f[c] + f[6] * (p->patch->pixels[at + c] - f[3 + c]));
         }
 }
 
@@ -98,7 +116,15 @@ static void paste_all(const paste *p, const zn_face_work *k)
 bool zn_field_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch)
 {
     if (field)
-        paste_all(&(paste){ out, (const zn_face_field *)field, side, &k->square, patch, NULL }, k);
+        paste_all(&(paste){ out, (const zn_face_field *)field, side, &k->square, patch, NULL, false }, k);
+    free(field);
+    return field != NULL;
+}
+
+bool zn_moved_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch)
+{
+    if (field)
+        paste_all(&(paste){ out, (const zn_face_field *)field, side, &k->square, patch, NULL, true }, k);
     free(field);
     return field != NULL;
 }
@@ -327,7 +353,7 @@ bool zn_large_paste(zn_array *out, zn_face_field *small, const zn_face_work *k, 
     ok = field &&
         zn_texture_make(&texture, (const zn_face_field *)field, l->side, &k->square, patch, mask->face, k->side);
     if (ok)
-        paste_all(&(paste){ out, (const zn_face_field *)field, l->side, &k->square, patch, &texture }, k);
+        paste_all(&(paste){ out, (const zn_face_field *)field, l->side, &k->square, patch, &texture, false }, k);
     zn_texture_clear(&texture);
     free(field);
     free(small);

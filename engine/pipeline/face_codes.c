@@ -12,8 +12,9 @@
 
 enum { MAX_SIDE = 4096 /* of the model's picture */, ESTIMATE_PAUSE = 150 /* ms between two that are shown */ };
 
-/* A frame of so many times the model's side is large.  A model of less than SMALL draws nothing that could be enlarged. */
-static const double large = 1.5;
+/* Frames of so many times the model's side: large ones; and those where what is drawn would show, and the picture moves instead, unless
+ * less detail than `fine` is to stay.  A model of less than SMALL draws nothing that could be enlarged. */
+static const double large = 1.5, very_large = 3.125, fine = 0.5;
 enum { SMALL = 64 };
 
 static const double guided = 0.8; /* of the steps: the last ones, with little noise, hardly move an edit */
@@ -60,7 +61,9 @@ static zn_status open_enlarger(zn_face_work *k)
     zn_error why;
     zn_status s;
 
-    if (k->side < SMALL || ratio < large)
+    k->moves = k->plan->how.task == ZN_FACE_MANIPULATE && k->side >= SMALL && ratio >= very_large &&
+        k->plan->how.detail >= fine;
+    if (k->side < SMALL || ratio < large || k->moves)
         return ZN_OK;
     k->scale = ratio < 2.5 ? 2 : ratio < 3.5 ? 3 : 4;
     s = zn_use_begin(&k->enlarger, k->plan->session, id[k->scale - 2], NULL, &terms, &why);

@@ -19,19 +19,23 @@ static const int radius_of[BANDS] = { 1, 4 };
 /* The mean of 2 radius + 1 values along an axis whose values are `step` apart; those of the edge are repeated. */
 static void mean_along(float *dst, const float *src, size_t len, int side, size_t step, int radius)
 {
-    for (size_t i = 0; i < len; i++) {
-        const int at = (int)(i / step % (size_t)side);
-        const float *line = src + i - (size_t)at * step;
-        float sum = 0;
+    for (size_t line = 0; line < len; line += (size_t)side * step)
+        for (int at = 0; at < side; at++) {
+            float *sum = dst + line + (size_t)at * step;
 
-        for (int k = at - radius; k <= at + radius; k++)
-            sum += line[(size_t)(k > side - 1 ? side - 1 : k < 0 ? 0 : k) * step];
-        dst[i] = sum / (float)(2 * radius + 1);
-    }
+            memset(sum, 0, step * sizeof *sum);
+            for (int k = at - radius; k <= at + radius; k++) {
+                const float *p = src + line + (size_t)(k > side - 1 ? side - 1 : k < 0 ? 0 : k) * step;
+
+                for (size_t j = 0; j < step; j++)
+                    sum[j] += p[j];
+            }
+            for (size_t j = 0; j < step; j++)
+                sum[j] /= (float)(2 * radius + 1);
+        }
 }
 
-/* dst [side][side][n]: the mean over a square, taken twice.  scratch is as large. */
-static void mean_twice(float *dst, float *scratch, const float *src, int side, size_t n, int radius)
+void zn_mean_twice(float *dst, float *scratch, const float *src, int side, size_t n, int radius)
 {
     const size_t len = (size_t)side * (size_t)side * n;
 
@@ -49,10 +53,10 @@ static void get_band(float *band, float *square, float *room, const float *pictu
     float *coarse = room + len;
 
     if (k)
-        mean_twice(band, room, picture, side, 3, radius_of[k - 1]);
+        zn_mean_twice(band, room, picture, side, 3, radius_of[k - 1]);
     else
         memcpy(band, picture, len * sizeof *band);
-    mean_twice(coarse, room, picture, side, 3, radius_of[k]);
+    zn_mean_twice(coarse, room, picture, side, 3, radius_of[k]);
     for (size_t i = 0; i < len; i++)
         band[i] -= coarse[i];
     for (size_t i = 0; i < len / 3; i++) {
@@ -60,7 +64,7 @@ static void get_band(float *band, float *square, float *room, const float *pictu
 
         coarse[i] = (b[0] * b[0] + b[1] * b[1] + b[2] * b[2]) / 3.0f;
     }
-    mean_twice(square, room, coarse, side, 1, NEAR);
+    zn_mean_twice(square, room, coarse, side, 1, NEAR);
 }
 
 bool zn_face_level_contrast(float *dst, const float *drawn, const float *first, const float *second, int side,

@@ -86,6 +86,11 @@ void zn_sample_field(zn_face_field dst, const zn_face_field *field, int side, do
     sample_cubic(dst, (const float *)field, side, side, ZN_FACE_FIELDS, u * side - 0.5, v * side - 0.5);
 }
 
+void zn_sample_patch(float dst[3], const zn_patch *patch, double x, double y)
+{
+    sample_cubic(dst, patch->pixels, patch->rect.w, patch->rect.h, 3, x - patch->rect.x - 0.5, y - patch->rect.y - 0.5);
+}
+
 /* The mean of n x n places around x, y, `step` apart in the directions of cosine and sine. */
 static void sample_mean(float dst[3], const zn_patch *patch, int n, double step, double x, double y, double cosine,
                         double sine)
@@ -96,8 +101,7 @@ static void sample_mean(float dst[3], const zn_patch *patch, int n, double step,
         const double a = (k % n + 0.5 - 0.5 * n) * step, b = (k / n + 0.5 - 0.5 * n) * step;
         float value[3];
 
-        sample_cubic(value, patch->pixels, patch->rect.w, patch->rect.h, 3,
-                     x + cosine * a - sine * b - patch->rect.x - 0.5, y + sine * a + cosine * b - patch->rect.y - 0.5);
+        zn_sample_patch(value, patch, x + cosine * a - sine * b, y + sine * a + cosine * b);
         for (int c = 0; c < 3; c++)
             sum[c] += (double)value[c];
     }

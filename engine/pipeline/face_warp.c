@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* face_warp.c - the change of a large face as a motion of the picture, which keeps all that is fine in it, and soft light and colour.
+ *
+ *   seen ──┬─ flow ── bounded, nowhere steep ──────────────────── where the picture's pixels come from
+ *   drawn ─┘    └── drawn - moved(seen) ── less what is shape ── what is added to them
+ *
+ * What the model draws anew (teeth, a closed lid) cannot be as sharp as the picture: it stays away. */
+#include "face.h"
+
+#include "../core/ints.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { USUAL = 128 /* side of a face; distances are for it */, CALMER = 20 /* times */ };
+
+/* A flow found with stiffness is shorter than the true one; and the longest that it may become, in pixels. */
+static const float longer = 1.5f, longest = 6;
+static const float steepest = 0.5f; /* change of the flow from pixel to pixel: what is stretched more shows */
+/* Structure that does not count; the part of it that goes, and the size of what is added, from which on, and at which all of it is shape. */
+static const float flat = 0.05f, goes[2] = { 0.2f, 0.5f }, size[2] = { 0.1f, 0.25f };
+static const float most = 0.15f; /* what is added is less */
+/* Parts of a change, of which all moves, and all is added. */
+static const float moves = 0.25f, adds = 0.05f;
+
+typedef struct work {
+    int side, n;
+    float *seen, *drawn; /* [side][side][3]; drawn becomes what the moved picture lacks */
+    float *flow;         /* [side][side][2] */
+    float *shape;        /* [side][side] */
+    float *a, *b, *room; /* [side][side][3] */
+} work;
+
+static float rise(float t)
+{
+    const float d = fminf(fmaxf(t, 0), 1);
+
+    return d * d * (3 - 2 * d);
+}
+
+/* Radius of a mean, taken twice. */
+static int radius(const work *w, int usual)
+{
+    return zn_imax(usual * w->side / USUAL, 1);
+}
+
+static void smooth(float *values, const work *w, size_t n, int usual)
+{
+    zn_mean_twice(values, w->room, values, w->side, n, radius(w, usual));
+}
+
+/* dst: seen, moved. */
+static void move(float *dst, const work *w, const zn_face_field *field)
+{
+    for (int i = 0; i < w->n; i++) {
+        const double x = i % w->side + 0.5 + (double)w->flow[i * 2], y = i / w->side + 0.5 + (double)w->flow[i * 2 + 1];
+        zn_face_field f;
+
+        zn_sample_field(f, field, w->side, x / w->side, y / w->side);
+        for (int c = 0; c < 3; c++)
+            dst[i * 3 + c] = f[3 + c];
+    }
+}
+
+static void lengthen(const work *w)
+{
+    const float end = longest * (float)w->side / USUAL;
+
+    for (int i = 0; i < w->n; i++) {
+        float *f = w->flow + i * 2;
+        const float x = longer * f[0], y = longer * f[1], part = 1 / sqrtf(1 + (x * x + y * y) / (end * end));
+
+        f[0] = x * part;
+        f[1] = y * part;
+    }
+    smooth(w->flow, w, 2, 1);
+}
+
+/* How much the flow changes at a pixel, by its neighbours. */
+static float steepness(const work *w, int i)
+{
+    const int side = w->side, x = i % side, y = i / side;
+    const float *left = w->flow + (i - (x > 0)) * 2, *right = w->flow + (i + (x < side - 1)) * 2;
+    const float *above = w->flow + (i - (y > 0 ? side : 0)) * 2, *below = w->flow + (i + (y < side - 1 ? side : 0)) * 2;
+    float sum = 0;
+
+    for (int k = 0; k < 2; k++) {
+        const float a = (right[k] - left[k]) / 2, b = (below[k] - above[k]) / 2;
+
+        sum += a * a + b * b;
+    }
+    return sqrtf(sum);
+}
+
+/* Where the flow is steep it becomes shorter, around it, too. */
+static void calm(const work *w)
+{
+    for (int t = 0; t < CALMER; t++) {
+        float worst = 0;
+
+        for (int i = 0; i < w->n; i++) {
+            const float s = steepness(w, i);
+
+            worst = fmaxf(worst, s);
+            w->a[i] = s > steepest ? steepest / s : 1;
+        }
+        if (worst <= steepest)
+            return;
+        smooth(w->a, w, 1, 4);
+        for (int i = 0; i < w->n * 2; i++)
+            w->flow[i] *= w->a[i / 2];
+    }
+}
+
+/* dst: src less its mean around each place. */
+static void structure(float *dst, const float *src, const work *w)
+{
+    zn_mean_twice(dst, w->room, src, w->side, 3, radius(w, 3));
+    for (int i = 0; i < w->n * 3; i++)
+        dst[i] = src[i] - dst[i];
+}
+
+static float product(const float *a, const float *b)
+{
+    return (a[0] * b[0] + a[1] * b[1] + a[2] * b[2]) / 3;
+}
+
+/* Where what is lacking is shape: it takes structure of the moved picture away, or is large. */
+static void find_shapes(const work *w, const zn_face_field *field)
+{
+    float *was = w->a, *is = w->b, *sums = w->seen; /* which is not needed again */
+
+    move(sums, w, field);
+    structure(was, sums, w);
+    structure(is, w->drawn, w);
+    for (int i = 0; i < w->n; i++) {
+        sums[i * 3] = product(was + i * 3, was + i * 3);
+        sums[i * 3 + 1] = -product(was + i * 3, is + i * 3);
+        sums[i * 3 + 2] = product(w->drawn + i * 3, w->drawn + i * 3);
+    }
+    smooth(sums, w, 3, 1);
+    for (int i = 0; i < w->n; i++) {
+        const float gone = sums[i * 3 + 1] / (sums[i * 3] + flat * flat), large = sqrtf(fmaxf(sums[i * 3 + 2], 0));
+
+        w->shape[i] =
+            fmaxf(rise((gone - goes[0]) / (goes[1] - goes[0])), rise((large - size[0]) / (size[1] - size[0])));
+    }
+    smooth(w->shape, w, 1, 1);
+}
+
+/* What is lacking, but for shapes, soft, its colour more so, and never much. */
+static void soften(const work *w)
+{
+    float *grey = w->a, *colour = w->drawn;
+
+    for (int i = 0; i < w->n * 3; i++)
+        colour[i] *= 1 - w->shape[i / 3];
+    smooth(colour, w, 3, 1);
+    for (int i = 0; i < w->n; i++) {
+        float *p = colour + i * 3;
+        const float light = 0.299f * p[0] + 0.587f * p[1] + 0.114f * p[2], part = 1 / (1 + fabsf(light) / most);
+
+        grey[i] = light * part;
+        for (int c = 0; c < 3; c++)
+            p[c] = p[c] * part - grey[i];
+    }
+    smooth(colour, w, 3, 3);
+    for (int i = 0; i < w->n * 3; i++)
+        colour[i] += grey[i / 3];
+}
+
+/* field: what is added, and the flow in parts of the frame; both end softly with the change and towards the edges. */
+static void put(zn_face_field *field, const work *w, const float *change)
+{
+    for (int i = 0; i < w->n; i++) {
+        const double edge = zn_frame_edge((i % w->side + 0.5) / w->side) * zn_frame_edge((i / w->side + 0.5) / w->side);
+        const float wanted = change ? change[i] : 1;
+
+        for (int c = 0; c < 3; c++)
+            field[i][c] = (float)edge * rise(wanted / adds) * w->drawn[i * 3 + c];
+        for (int k = 0; k < 2; k++)
+            field[i][3 + k] = (float)edge * rise(wanted / moves) * w->flow[i * 2 + k] / (float)w->side;
+        field[i][5] = field[i][6] = field[i][7] = 0;
+    }
+}
+
+bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask)
+{
+    const zn_face_field *f = (const zn_face_field *)field;
+    const size_t n = (size_t)side * (size_t)side;
+    float *memory = calloc(n * (5 * 3 + 2 + 1), sizeof *memory);
+    work w = { .side = side, .n = side * side };
+    bool ok;
+
+    if (!memory)
+        return false;
+    w.seen = memory;
+    w.drawn = w.seen + 3 * n;
+    w.a = w.drawn + 3 * n;
+    w.b = w.a + 3 * n;
+    w.room = w.b + 3 * n;
+    w.flow = w.room + 3 * n;
+    w.shape = w.flow + 2 * n;
+    for (size_t i = 0; i < n * 3; i++) {
+        w.seen[i] = field[i / 3][3 + i % 3];
+        w.drawn[i] = w.seen[i] + field[i / 3][i % 3];
+    }
+    ok = zn_face_flow(w.flow, w.seen, w.drawn, side);
+    if (ok) {
+        move(w.a, &w, f);
+        for (size_t i = 0; i < n * 3; i++)
+            w.drawn[i] -= w.a[i];
+        lengthen(&w);
+        calm(&w);
+        find_shapes(&w, f);
+        soften(&w);
+        put(field, &w, mask->change);
+    }
+    free(memory);
+    return ok;
+}
