@@ -191,14 +191,18 @@ keep_alive_part (gdouble fraction, gpointer data)
 }
 
 static gboolean
-draw_part (Dialog *d, const GeglRectangle *part, Parts *parts, GError **error)
+draw_part (Dialog              *d,
+           const ZnSettings    *settings,
+           const GeglRectangle *part,
+           Parts               *parts,
+           GError             **error)
 {
-  const gint density = zn_settings_scale (d->settings);
+  const gint density = zn_settings_scale (settings);
   guchar    *rgba    = g_malloc ((gsize) part->width * part->height * density * density * 4);
   ZnFound    found;
   gboolean   ok;
 
-  ok = zn_apply_to_pixels (d->settings, d->host->picture.source, &d->host->picture.selected, part,
+  ok = zn_apply_to_pixels (settings, d->host->picture.source, &d->host->picture.selected, part,
                            rgba, &found, keep_alive_part, parts, error);
   if (! d->again)
     zn_dialog_show_found (d, &found);
@@ -256,6 +260,59 @@ zn_dialog_show_estimate (gpointer data, GeglBuffer *estimate)
 }
 
 static void
+draw_parts (Dialog *d, const ZnSettings *settings, Parts *parts, GError **error)
+{
+  GeglRectangle part;
+
+  for (guint i = 0; ! *error && ! d->again && zn_view_part (d->view, i, &part); i++)
+    {
+      draw_part (d, settings, &part, parts, error);
+      parts->done++;
+    }
+}
+
+/* The same with the model that is quick, to be freed; NULL: there is none, or it is chosen. */
+static ZnSettings *
+quick_settings (const ZnSettings *settings)
+{
+  const gchar *model = settings->filter->quick_model;
+  ZnSettings  *quick = model ? zn_settings_new (settings->filter, NULL) : NULL;
+  gchar       *was   = zn_settings_to_lines (settings), *now;
+
+  if (quick)
+    {
+      zn_settings_copy (quick, settings);
+      zn_settings_set_text (quick, "model", model, NULL);
+      now = zn_settings_to_lines (quick);
+      if (! strcmp (was, now))
+        g_clear_pointer (&quick, zn_settings_free);
+      g_free (now);
+    }
+  g_free (was);
+
+  return quick;
+}
+
+/* What the quick model makes is shown until there is more; whatever it lacks, the other may have. */
+static void
+draw_quickly (Dialog *d, Parts *parts, GError **error)
+{
+  const guint n     = parts->n;
+  ZnSettings *quick = quick_settings (d->settings);
+
+  if (quick)
+    {
+      parts->n += n;
+      draw_parts (d, quick, parts, error);
+      note_time ("first view");
+      parts->done = n;
+      if (! g_error_matches (*error, ZN_ERROR, ZN_ERROR_CANCELLED))
+        g_clear_error (error);
+    }
+  zn_settings_free (quick);
+}
+
+static void
 draw_preview (Dialog *d)
 {
   ZnEstimate    estimate = { zn_dialog_show_estimate, d };
@@ -282,8 +339,8 @@ draw_preview (Dialog *d)
 
   d->began = g_get_monotonic_time ();
   zn_apply_set_estimate (d->host->picture.source, &estimate);
-  for (; ! error && ! d->again && zn_view_part (d->view, parts.done, &part); parts.done++)
-    draw_part (d, &part, &parts, &error);
+  draw_quickly (d, &parts, &error);
+  draw_parts (d, d->settings, &parts, &error);
   zn_apply_set_estimate (d->host->picture.source, NULL);
 
   d->cannot = error && ! g_error_matches (error, ZN_ERROR, ZN_ERROR_CANCELLED);

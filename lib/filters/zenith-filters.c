@@ -58,6 +58,7 @@ const ZnFilter zn_filters[] = {
           "what the network removes meanwhile.  GIMP 3 can keep zenith:upscale as a filter of the "
           "layer, too.",
       .enlarges    = TRUE,
+      .quick_model = "small",
       .properties  = { "scale", "model", "noise", "artefacts", "engine", "precision" },
       .n_arguments = 5,
   },
@@ -73,6 +74,7 @@ const ZnFilter zn_filters[] = {
               "selection.  The resolution stays.  'noise' and 'artefacts' are those of "
               "plug-in-zenith-upscale.",
       .enlarges    = TRUE,
+      .quick_model = "small",
       .whole_image = TRUE,
       .properties  = { "scale", "model", "noise", "artefacts", "engine", "precision" },
       .n_arguments = 5,

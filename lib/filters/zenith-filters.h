@@ -63,6 +63,7 @@ typedef struct
   gboolean     makes_layer;     /* see zn_apply_to_layer()       */
   gboolean     from_nothing;    /* ... of no pixels but its own  */
   gboolean     enlarges;        /* likewise: its result has a size of its own     */
+  const gchar *quick_model;     /* 'model' that a preview shows first, or NULL    */
   gboolean     planes;          /* its latent is planes: the layer is of floats   */
   gboolean     whole_image;     /* all layers of the image, and itself */
   gboolean     frames;          /* the layers are the frames of a video */

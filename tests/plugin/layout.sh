@@ -50,7 +50,7 @@ cd "$work" || exit 1
 [ -z "$shots" ] || export XDG_DATA_HOME='~/.local/share' # a folder of that name here: messages as a user has them
 . "$here/host.sh"
 mkdir layout
-export ZENITH_LAYOUT="$work/layout"
+export ZENITH_LAYOUT="$work/layout" ZENITH_VERBOSE=1
 use_look "${ZENITH_FONT:-15}" "${ZENITH_THEME:-}"
 image "$source_dir/docs/samples/chelsea.png" -seed 3 -attenuate 0.5 +noise Gaussian $plain "PNG24:in/noisy.png" &&
 image "$source_dir/docs/samples/astronaut.png" $plain "PNG24:in/portrait.png" ||
@@ -95,6 +95,7 @@ for name in $dialogs; do
   wait_for 5 fine "$title"
   check "$name" fine "$title"
   check "$name-keys" keys_lead "$title"
+  [ "$name" != upscale ] || check "$name-first-view" grep -q 'zenith: first view' log # of the quick model
   if [ "$name" = diffae-manipulate ]; then
     rows=$(grep -c . "layout/$title.keys")
     unfolded () { [ "$(grep -c . "layout/$title.keys")" -gt "$rows" ]; }
