@@ -253,7 +253,7 @@ def row(args, label, ours, net, x, threads):
             run = make()
             got = run()
             err = np.abs(got - want).max() / np.abs(want).max()
-            assert err < (0.02 if "16" in name else 1e-3), f"{name} is off by {err}"
+            assert err < (0.05 if "16" in name else 1e-3), f"{name} is off by {err}"
             peers.append((name, run))
         except Exception as e:  # a peer that is absent or fails is named, not hidden
             print(f"  {name}: not measured: {e}", flush=True)

@@ -119,7 +119,9 @@ static void cpu_store(void *dev, float *y, zn_tensor x)
 
 static zn_type cpu_plain_type(void *dev, zn_precision p)
 {
-    return p == ZN_BF16_MATH && ((zn_cpu *)dev)->tiles ? ZN_BF16 : ZN_F32;
+    const zn_cpu *d = dev;
+
+    return p == ZN_BF16_MATH && d->tiles ? ZN_BF16 : p == ZN_FP16_MATH && d->half ? ZN_F16 : ZN_F32;
 }
 
 static bool cpu_has_precision(void *dev, zn_precision p)

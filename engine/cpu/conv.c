@@ -15,6 +15,12 @@ static const zn_conv_algorithm *algorithm_of(const zn_cpu *d, const zn_conv *w)
     return list[i];
 }
 
+/* What x is rounded to before it is multiplied. */
+static zn_wtype inputs_of(const zn_conv_algorithm *a, const zn_conv *w)
+{
+    return a == &zn_conv_winograd && w->tensors == ZN_F16 ? ZN_W_F16 : a->inputs;
+}
+
 size_t zn_cpu_conv_size(void *dev, const zn_conv *w)
 {
     const zn_cpu *d = dev;
@@ -44,6 +50,8 @@ size_t zn_cpu_conv_scratch(void *dev, const zn_conv *w)
     const zn_cpu *d = dev;
     const zn_conv_algorithm *a = algorithm_of(d, w);
 
+    if (w->tensors == ZN_F16 && inputs_of(a, w) == ZN_W_F32)
+        return ZN_CONV_BAND;
     if (a == &zn_conv_implicit)
         return zn_winograd_scratch(d->k, w);
     return a->scratch ? a->scratch(d->k, w) : 0;
@@ -52,7 +60,7 @@ size_t zn_cpu_conv_scratch(void *dev, const zn_conv *w)
 zn_wtype zn_cpu_conv_inputs(void *dev, const zn_conv *w)
 {
     const zn_cpu *d = dev;
-    const zn_wtype inputs = algorithm_of(d, w)->inputs;
+    const zn_wtype inputs = inputs_of(algorithm_of(d, w), w);
     const bool wants = d->tiles && (w->precision == ZN_TF32 || w->precision == ZN_BF16_MATH);
     const bool linear = w->groups == 1 && w->kh * w->kw == 1 && !w->up2;
 
@@ -66,8 +74,9 @@ void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tai
 
     const zn_conv_algorithm *a = algorithm_of(job.d, w);
 
-    assert(a == &zn_conv_tiles || (y.type == ZN_F32 && x.type == ZN_F32));
-    if (a != &zn_conv_implicit || !zn_winograd_run(&job)) /* both read what implicit.c has packed */
+    if (inputs_of(a, w) == ZN_W_F32 && (y.type != ZN_F32 || x.type != ZN_F32))
+        zn_conv_run_in_bands(&job, a);
+    else if (a != &zn_conv_implicit || !zn_winograd_run(&job)) /* both read what implicit.c has packed */
         a->run(&job);
 }
 

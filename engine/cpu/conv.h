@@ -51,6 +51,13 @@ bool zn_winograd_run(const zn_conv_job *job);
 /* Bytes of zn_cpu.expanded that it uses for such a layer; 0: never this one. */
 size_t zn_winograd_scratch(const zn_kernels *k, const zn_conv *w);
 
+/* The tail of n sums of a pixel, outputs from o on; y and res are the pixel's, of any type. */
+void zn_conv_finish(const zn_conv_job *job, void *y, const void *res, float *sums, int o, int n);
+
+/* A layer that an algorithm for floats computes, of tensors of another type. */
+void zn_conv_run_in_bands(const zn_conv_job *job, const zn_conv_algorithm *a);
+enum { ZN_CONV_BAND = 768 << 10 }; /* bytes of zn_cpu.expanded that it uses */
+
 /* The pack of zn_conv_integers, of rows that are read while they are packed. */
 void zn_integers_pack_rows(const zn_cpu *d, const zn_conv *w, const zn_row_source *rows, const float *bias);
 

@@ -39,9 +39,15 @@ static inline zn_tail zn_cpu_tail(zn_tail t)
     return t;
 }
 
+/* A pixel of a tensor of any type. */
+static inline void *zn_cpu_pixel(zn_tensor t, size_t pixel)
+{
+    return (char *)t.data + pixel * (size_t)t.ld * zn_type_size(t.type);
+}
+
 static inline const float *zn_residual_at(const zn_tail *t, size_t pixel)
 {
-    return t->residual ? t->residual->data + pixel * (size_t)t->residual->ld : NULL;
+    return t->residual ? zn_cpu_pixel(*t->residual, pixel) : NULL;
 }
 
 /* Items of about `each` units out of n, one at least: how a loop is cut.  Depends on nothing else, so

@@ -188,19 +188,36 @@ typedef ZN_DECL_GATE3(zn_gate3_fn);
     void name(float *y, size_t y_ld, const float *x, size_t x_ld, int pixels, int n, float eps)
 typedef ZN_DECL_NORM_ROWS(zn_norm_rows_fn);
 
-/* y = x, rounded to the type of a form. */
+/* y = x, rounded to the type of a form; the way back. */
 #define ZN_DECL_ROUND(name) void name(void *y, const float *x, size_t n)
 typedef ZN_DECL_ROUND(zn_round_fn);
+#define ZN_DECL_WIDEN(name) void name(float *y, const void *x, size_t n)
+typedef ZN_DECL_WIDEN(zn_widen_fn);
+
+/* Winograd's transforms (winograd.c) of one tile; x, y, res point to the pixels of the tile, row by row.
+ * in:  v[i * v_pos + c] = (B^T x B)[i] for the P * P positions i and n channels c, filled up with zeros to whole vectors
+ * out: y[j][c] = tail((A^T m A)[j]), m[i * m_pos + c], for the pixels j with y[j] != NULL; elements that are no floats have no
+ *      activation but ReLU */
+#define ZN_DECL_WINO_IN(name) void name(void *v, size_t v_pos, const void *const *x, int n)
+typedef ZN_DECL_WINO_IN(zn_wino_in_fn);
+#define ZN_DECL_WINO_OUT(name)                                                                                         \
+    void name(void *const *y, const void *const *res, ptrdiff_t y_off, const void *m, size_t m_pos, int n,             \
+              const zn_tail *t)
+typedef ZN_DECL_WINO_OUT(zn_wino_out_fn);
 
 /* Products at constant strides in one type of element.  Sums have that type, too: those of fp16 are rounded at each step, so
  * that gated_strip.c and winograd.c bound their length. */
 typedef struct zn_panel_form {
     zn_type type;
-    int vl, nr; /* elements of a vector; outputs of a panel in a gated block: 2 vectors or more */
-    int step;   /* the preferred multiple of the pixels in a row */
+    int vl, nr;   /* elements of a vector; outputs of a panel in a gated block: 2 vectors or more */
+    int step;     /* the preferred multiple of the pixels in a row */
+    int mr, wide; /* pixels of a tile of the widest panel; its outputs */
     zn_panel_fn *panel;
     zn_gate3_fn *gate3;
-    zn_round_fn *round; /* NULL: the type is float */
+    zn_round_fn *round;                                /* NULL: the type is float ... */
+    zn_widen_fn *widen;                                /* ... likewise */
+    zn_wino_in_fn *wino_in6, *wino_in8;                /* tiles of 6x6 and 8x8 */
+    zn_wino_out_fn *wino_out4, *wino_out5, *wino_out6; /* from 6x6 to 4x4 and 5x5, from 8x8 to 6x6 */
 } zn_panel_form;
 
 /* Products of tiles of bf16 (tiles.c), ZN_TILE pixels x ZN_TILE outputs, or 16 if no more are wanted:
@@ -252,16 +269,6 @@ typedef struct zn_tile_form {
     zn_tile_gate_fn *gate;
     bool everywhere; /* for tests: also where it does not pay */
 } zn_tile_form;
-
-/* Winograd's transforms (winograd.c) of one tile; x, y, res point to the pixels of the tile, row by row.
- * in:  v[i * v_pos + c] = (B^T x B)[i] for the P * P positions i and n channels c, filled up with zeros to whole vectors
- * out: y[j][c] = tail((A^T m A)[j]), m[i * m_pos + c], for the pixels j with y[j] != NULL */
-#define ZN_DECL_WINO_IN(name) void name(float *v, size_t v_pos, const float *const *x, int n)
-typedef ZN_DECL_WINO_IN(zn_wino_in_fn);
-#define ZN_DECL_WINO_OUT(name)                                                                                         \
-    void name(float *const *y, const float *const *res, ptrdiff_t y_off, const float *m, size_t m_pos, int n,          \
-              const zn_tail *t)
-typedef ZN_DECL_WINO_OUT(zn_wino_out_fn);
 
 /* Winograd's transform of weights: u[i * u_pos + j] = sum over dy, dx < 3 of
  *     down[i / side][dy] w[(3 dy + dx) * w_tap + j] across[i % side][dx]
@@ -398,7 +405,7 @@ typedef ZN_DECL_PEAK(zn_peak_fn);
 typedef struct zn_kernels {
     int vl, mr, nr;             /* vector length; the tile of gemm */
     zn_gemm_fn *gemm;           /* NULL: convolution and attention run as their plain formulas (formula.c) */
-    zn_depthwise_fn *depthwise; /* NULL likewise, as are all up to wino_out6 but expand, to_i8 and dot8 */
+    zn_depthwise_fn *depthwise; /* NULL likewise, as are all up to wino_weights but expand, to_i8 and dot8 */
     zn_depthwise3_fn *depthwise3;
     zn_narrow_fn *narrow;
     zn_expand_fn *expand;
@@ -412,8 +419,6 @@ typedef struct zn_kernels {
     const zn_tile_form *dots16; /* ... and of AVX-512 BF16 */
     zn_norm_rows_fn *norm_rows;
     zn_wino_weights_fn *wino_weights;
-    zn_wino_in_fn *wino_in6, *wino_in8;                /* tiles of 6x6 and 8x8 */
-    zn_wino_out_fn *wino_out4, *wino_out5, *wino_out6; /* from 6x6 to 4x4 and 5x5, from 8x8 to 6x6 */
     zn_map_fn *map;
     zn_binary_fn *binary;
     zn_moment_fn *moment;

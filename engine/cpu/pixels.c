@@ -33,22 +33,24 @@ static void point(const float **to, int step, const zn_conv_job *job, place a)
     zn_tensor x = job->x;
     int shift = w->up2 ? 1 : 0;
     int top = a.i * w->stride - w->pad_t, left = a.j * w->stride - w->pad_l;
-    const float *image = x.data + (size_t)a.n * (size_t)x.h * (size_t)x.w * (size_t)x.ld;
+    const ptrdiff_t each = (ptrdiff_t)zn_type_size(x.type) * x.ld;
+    const char *image = zn_cpu_pixel(x, (size_t)a.n * (size_t)x.h * (size_t)x.w);
 
     for (int u = 0; u < w->kh; u++) {
         int yy = top + u;
-        const float *row = image + (ptrdiff_t)(yy >> shift) * x.w * x.ld;
+        const char *row = image + (ptrdiff_t)(yy >> shift) * x.w * each;
 
         if (yy >= 0 && yy < x.h << shift && left >= 0 && left + w->kw <= x.w << shift) {
             for (int v = 0; v < w->kw; v++, to += step)
-                *to = row + (ptrdiff_t)((left + v) >> shift) * x.ld;
+                *to = (const float *)(const void *)(row + (ptrdiff_t)((left + v) >> shift) * each);
             continue;
         }
         for (int v = 0; v < w->kw; v++, to += step) {
             int xx = left + v;
 
-            *to = yy < 0 || yy >= x.h << shift || xx < 0 || xx >= x.w << shift ? job->d->zeros
-                                                                               : row + (ptrdiff_t)(xx >> shift) * x.ld;
+            *to = yy < 0 || yy >= x.h << shift || xx < 0 || xx >= x.w << shift
+                ? job->d->zeros
+                : (const float *)(const void *)(row + (ptrdiff_t)(xx >> shift) * each);
         }
     }
 }
@@ -67,7 +69,7 @@ static zn_pixel_table make_table(const zn_conv_job *job, int worker, size_t firs
     for (int r = 0; r < zn_round_up(n, mr); r++) {
         size_t p = first + (size_t)(r < n ? r : n - 1);
 
-        tb.y[r] = y.data + p * (size_t)y.ld;
+        tb.y[r] = zn_cpu_pixel(y, p);
         tb.res[r] = zn_residual_at(&job->t, p);
     }
     if (!job->t.residual)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* pixels.h - tables of pointers to the pixels that a convolution reads and writes (indirect convolution): padding is a
- * pointer to zeros, stride and enlargement are other pointers, and nothing is copied. */
+ * pointer to zeros, stride and enlargement are other pointers, and nothing is copied.  Pixels of a tensor of another type
+ * are pointed to, too. */
 #ifndef ZN_PIXELS_H
 #define ZN_PIXELS_H
 

@@ -4,7 +4,7 @@
  *   pixels of x under the taps of a pixel of y --rounded, side by side--> a row --times weights--> y
  *
  * An item is a block of pixels times some panels.  Sums of a few products are fp16, longer ones are sums of those
- * (panel.h); the bias and the tail are computed in float32.
+ * (panel.h); the bias and the tail are computed in float32.  x, y and the residual may be halves.
  *
  * packed: bias, floats, whole panels; then [panel][1 + tap and channel, filled up to whole vectors][outputs of the panel] in
  * fp16, of which the first row is zero. */
@@ -16,7 +16,8 @@
 enum {
     BLOCK = 192 << 10, /* bytes of a block's rows: they stay in L2 while all panels are computed ... */
     PIXELS = 80,       /* ... but no more pixels */
-    MAX_K = 1 << 13    /* inputs of an output; of PIXELS rows a tenth fits */
+    MAX_K = 1 << 13,   /* inputs of an output; of PIXELS rows a tenth fits ... */
+    LONGEST = 9 << 12  /* ... of a network whose tensors are halves a few do */
 };
 
 typedef struct rounded_job {
@@ -28,9 +29,10 @@ typedef struct rounded_job {
 static bool suits(const zn_cpu *d, const zn_conv *w)
 {
     const int k = w->kh * w->kw * w->cin;
+    const bool halves = w->tensors == ZN_F16, dense = w->cin >= 16 && w->cout >= 16;
 
-    return d->half && w->precision == ZN_FP16_MATH && w->groups == 1 && w->cin >= 16 && w->cout >= 16 && k <= MAX_K &&
-        w->kh * w->kw <= ZN_MAX_GATHER && !zn_winograd_fits(d->k, w);
+    return d->half && w->precision == ZN_FP16_MATH && w->groups == 1 && w->kh * w->kw <= ZN_MAX_GATHER &&
+        (halves ? k <= LONGEST && (dense || w->up2) : dense && k <= MAX_K && !zn_winograd_fits(d->k, w));
 }
 
 static int row_len(const zn_kernels *k, const zn_conv *w)
@@ -101,8 +103,14 @@ static void gather(const rounded_job *job, const zn_pixel_table *tb, uint16_t *t
     const int taps = w->kh * w->kw, mr = job->c.d->k->mr;
 
     for (int r = 0; r < n; r++, to += job->k) {
-        for (int t = 0; t < taps; t++)
-            job->f->round(to + t * w->cin, tb->x[(r / mr * taps + t) * mr + r % mr], (size_t)w->cin);
+        for (int t = 0; t < taps; t++) {
+            const float *x = tb->x[(r / mr * taps + t) * mr + r % mr];
+
+            if (job->c.x.type == ZN_F16)
+                memcpy(to + t * w->cin, x, (size_t)w->cin * sizeof *to);
+            else
+                job->f->round(to + t * w->cin, x, (size_t)w->cin);
+        }
         memset(to + taps * w->cin, 0, (size_t)(job->k - taps * w->cin) * sizeof *to);
     }
 }
@@ -141,7 +149,7 @@ static void run_item(void *cookie, int item, int worker)
                                    .k = job->k,
                                    .n = width });
         for (int r = 0; r < n; r++)
-            k->map(tb.y[r] + o, sums + r * nr, NULL, NULL, tb.res ? tb.res[r] + o : NULL, (size_t)some, &job->c.t);
+            zn_conv_finish(&job->c, tb.y[r], tb.res ? tb.res[r] : NULL, sums + r * nr, o, some);
     }
 }
 

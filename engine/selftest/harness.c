@@ -267,7 +267,7 @@ static bool verify(const zn_test *t, const zn_case *k, const float *got, char *d
             continue;
         }
         want = expect(k, p, c, &tol);
-        tol += rough + (t->type == ZN_BF16 && !t->b->remote ? 0x1p-8 * fabs(want) : 0);
+        tol += rough + (t->type == ZN_F32 || t->b->remote ? 0 : (t->type == ZN_BF16 ? 0x1p-8 : 0x1p-10) * fabs(want));
         if (!(fabs(got[i] - want) <= tol)) {
             snprintf(detail, size, "pixel %zu (of %dx%dx%d), channel %zu: %.9g, not %.9g +- %.2g", p, k->y.n, k->y.h,
                      k->y.w, c, (double)got[i], want, tol);

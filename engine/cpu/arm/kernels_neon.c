@@ -21,6 +21,7 @@
 #include "../simd/gated.h"
 #include "../simd/rows.h"
 #include "../simd/winograd.h"
+#include "../simd/wino_weights.h"
 #include "../simd/fwht.h"
 #include "../simd/dense.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* panels_fp16.c - products of halves, for CPUs with FEAT_FP16; backend.c asks whether this one has it. */
+#include <math.h>
+
 #include "../kernels.h"
 #include "../simd/vec_neon_fp16.h"
 
@@ -7,6 +9,16 @@
 
 #include "../simd/panel.h"
 #include "../simd/gate3.h"
+#include "../simd/tail.h"
+
+/* winograd.c applies other tails to floats. */
+static inline vf wino_slow_tail(vf x, const vf *res, const zn_tail *t, const quick_tail *q)
+{
+    (void)t;
+    return v_quick_tail(x, res, q);
+}
+
+#include "../simd/winograd.h"
 
 /* What is too large becomes the largest half, as in zn_to_f16. */
 static ZN_DECL_ROUND(round_fp16)
@@ -25,4 +37,29 @@ static ZN_DECL_ROUND(round_fp16)
         to[i] = (elem)(x[i] > 65504 ? 65504 : x[i] < -65504 ? -65504 : x[i]);
 }
 
-const zn_panel_form zn_panels_fp16 = { ZN_F16, VL, PANEL_NV *VL, PANEL_STEP, panel_fp16, gate3_fp16, round_fp16 };
+static ZN_DECL_WIDEN(widen_fp16)
+{
+    const elem *from = x;
+    size_t i = 0;
+
+    for (; i + VL <= n; i += VL) {
+        const vf v = vf_load(from + i);
+
+        vst1q_f32(y + i, vcvt_f32_f16(vget_low_f16(v)));
+        vst1q_f32(y + i + 4, vcvt_high_f32_f16(v));
+    }
+    for (; i < n; i++)
+        y[i] = (float)from[i];
+}
+
+const zn_panel_form zn_panels_fp16 = { .type = ZN_F16,
+                                       .vl = VL,
+                                       .nr = PANEL_NV * VL,
+                                       .step = PANEL_STEP,
+                                       .mr = PANEL_MR(NV),
+                                       .wide = NV * VL,
+                                       .panel = panel_fp16,
+                                       .gate3 = gate3_fp16,
+                                       .round = round_fp16,
+                                       .widen = widen_fp16,
+                                       WINO_FORM };

@@ -120,21 +120,11 @@ static inline vf v_tail(vf x, const vf *res, const zn_tail *t)
     return v_act(x, t->post);
 }
 
-/* The same for many vectors: without an activation other than ReLU there is nothing to branch on, a
- * missing ReLU being a maximum with -infinity. */
-typedef struct quick_tail {
-    vf pre, post, gain;
-    bool quick;
-} quick_tail;
+#include "tail.h"
 
-static inline quick_tail quick_tail_of(const zn_tail *t)
+/* Of winograd.h, where a tail is not a quick one. */
+static inline vf wino_slow_tail(vf x, const vf *res, const zn_tail *t, const quick_tail *q)
 {
-    return (quick_tail){ vf_set(t->pre == ZN_RELU ? 0 : -INFINITY), vf_set(t->post == ZN_RELU ? 0 : -INFINITY),
-                         vf_set(t->gain), t->pre <= ZN_RELU && t->post <= ZN_RELU };
-}
-
-static inline vf v_quick_tail(vf x, const vf *res, const quick_tail *q)
-{
-    x = vf_max(q->pre, x);
-    return vf_max(q->post, res ? vf_fma(x, q->gain, *res) : vf_mul(x, q->gain));
+    (void)q;
+    return v_tail(x, res, t);
 }

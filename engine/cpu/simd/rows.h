@@ -1,17 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rows.h - kernels on rows of consecutive floats: elementwise operations, norms, softmax, averages, RoPE.
- *
- * FOR_ROW(n) loops over n floats in vectors: i is the first element, m the number of elements, VL at most.
- * LOAD and STORE access these m elements only. */
-
-#define FOR_ROW(n) for (size_t i = 0, m; m = row_step(i, (size_t)(n)), i < (size_t)(n); i += VL)
-#define LOAD(p) (m == VL ? vf_load((p) + i) : vf_load_n((p) + i, m))
-#define STORE(p, v) (m == VL ? vf_store((p) + i, v) : vf_store_n((p) + i, v, m))
-
-static inline size_t row_step(size_t i, size_t n)
-{
-    return i + VL <= n ? VL : n - i;
-}
+/* rows.h - kernels on rows of consecutive floats: elementwise operations, norms, softmax, averages, RoPE. */
 
 /* map with a SiLU alone as its tail: without a call in the loop, the long dependency chains of several vectors
  * overlap. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vec_neon_fp16.h - the vector layer of ARM NEON with FEAT_FP16: 32 registers of 8 halves, for panel.h and gate3.h.  See
+/* vec_neon_fp16.h - the vector layer of ARM NEON with FEAT_FP16: 32 registers of 8 halves, for panel.h, gate3.h and winograd.h.  See
  * vec_neon.h. */
 #include <arm_neon.h>
 #include <stddef.h>
@@ -7,8 +7,8 @@
 
 #include "unroll.h"
 
-enum { VL = 8, NV = 4, VK = 4, PANEL_NV = 4, PANEL_STEP = 5, PANEL_CHAIN = 32 };
-#define PANEL_MR(nv) 5
+enum { VL = 8, NV = 4, VK = 4, PAIR = 2, PANEL_NV = 4, PANEL_STEP = 5, PANEL_CHAIN = 32 };
+#define PANEL_MR(nv) ((nv) == 1 ? 12 : 5)
 #define ZN_MANY_REGISTERS 1
 #define ZN_FN(name) name##_fp16
 
@@ -20,9 +20,17 @@ static inline vf vf_set(float x) { return vdupq_n_f16((float16_t)x); }
 static inline vf vf_load(const elem *p) { return vld1q_f16(p); }
 static inline void vf_store(elem *p, vf x) { vst1q_f16(p, x); }
 static inline vf vf_add(vf a, vf b) { return vaddq_f16(a, b); }
+static inline vf vf_sub(vf a, vf b) { return vsubq_f16(a, b); }
 static inline vf vf_mul(vf a, vf b) { return vmulq_f16(a, b); }
 static inline vf vf_fma(vf a, vf b, vf c) { return vfmaq_f16(c, a, b); }
+static inline vf vf_fnma(vf a, vf b, vf c) { return vfmsq_f16(c, a, b); }
+static inline vf vf_max(vf a, vf b) { return vmaxq_f16(a, b); }
 static inline vf vf_keep(vf x) { return x; }
+
+static inline void vf_store2(elem *p, vf a, vf b)
+{
+    __asm__("stp %q1, %q2, %0" : "=Q"(*(elem(*)[16])(void *)p) : "w"(a), "w"(b));
+}
 
 static inline vf vf_load_n(const elem *p, size_t n)
 {

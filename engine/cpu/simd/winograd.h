@@ -2,7 +2,8 @@
 /* winograd.h - the transforms of winograd.c, a vector of channels at a time.
  *
  * A transform in two dimensions is a transform of the rows, then one of the columns.  Points: 0, 1, -1,
- * 2, -2 and infinity for tiles of 6; 1/2 and -1/2 besides for tiles of 8. */
+ * 2, -2 and infinity for tiles of 6; 1/2 and -1/2 besides for tiles of 8.  M of the points 2 and -2 is 8 times as large, for
+ * tiles of 8 16 times: so are their weights, which would be too small for halves. */
 
 /* o = B^T d */
 INLINE void wino_b6(vf o[6], const vf d[6])
@@ -44,10 +45,10 @@ INLINE void wino_a4(vf o[4], const vf m[6])
     vf s1 = vf_add(m[1], m[2]), d1 = vf_sub(m[1], m[2]);
     vf s2 = vf_add(m[3], m[4]), d2 = vf_sub(m[3], m[4]);
 
-    o[0] = vf_add(vf_add(m[0], s1), s2);
-    o[1] = vf_fma(vf_set(2), d2, d1);
-    o[2] = vf_fma(vf_set(4), s2, s1);
-    o[3] = vf_add(vf_fma(vf_set(8), d2, d1), m[5]);
+    o[0] = vf_fma(vf_set(0.125f), s2, vf_add(m[0], s1));
+    o[1] = vf_fma(vf_set(0.25f), d2, d1);
+    o[2] = vf_fma(vf_set(0.5f), s2, s1);
+    o[3] = vf_add(vf_add(d2, d1), m[5]);
 }
 
 INLINE void wino_a5(vf o[5], const vf m[6])
@@ -55,11 +56,11 @@ INLINE void wino_a5(vf o[5], const vf m[6])
     vf s1 = vf_add(m[1], m[2]), d1 = vf_sub(m[1], m[2]);
     vf s2 = vf_add(m[3], m[4]), d2 = vf_sub(m[3], m[4]);
 
-    o[0] = vf_add(vf_add(m[0], s1), s2);
-    o[1] = vf_fma(vf_set(2), d2, d1);
-    o[2] = vf_fma(vf_set(4), s2, s1);
-    o[3] = vf_fma(vf_set(8), d2, d1);
-    o[4] = vf_add(vf_fma(vf_set(16), s2, s1), m[5]);
+    o[0] = vf_fma(vf_set(0.125f), s2, vf_add(m[0], s1));
+    o[1] = vf_fma(vf_set(0.25f), d2, d1);
+    o[2] = vf_fma(vf_set(0.5f), s2, s1);
+    o[3] = vf_add(d2, d1);
+    o[4] = vf_add(vf_fma(vf_set(2), s2, s1), m[5]);
 }
 
 INLINE void wino_a6(vf o[6], const vf m[8])
@@ -68,20 +69,20 @@ INLINE void wino_a6(vf o[6], const vf m[8])
     vf s2 = vf_add(m[3], m[4]), d2 = vf_sub(m[3], m[4]);
     vf s3 = vf_add(m[5], m[6]), d3 = vf_sub(m[5], m[6]);
 
-    o[0] = vf_add(vf_add(m[0], s1), vf_add(s2, s3));
-    o[1] = vf_fma(vf_set(2), d2, vf_fma(vf_set(0.5f), d3, d1));
-    o[2] = vf_fma(vf_set(4), s2, vf_fma(vf_set(0.25f), s3, s1));
-    o[3] = vf_fma(vf_set(8), d2, vf_fma(vf_set(0.125f), d3, d1));
-    o[4] = vf_fma(vf_set(16), s2, vf_fma(vf_set(0.0625f), s3, s1));
-    o[5] = vf_add(vf_fma(vf_set(32), d2, vf_fma(vf_set(0.03125f), d3, d1)), m[7]);
+    o[0] = vf_add(vf_add(m[0], s1), vf_fma(vf_set(0.0625f), s2, s3));
+    o[1] = vf_fma(vf_set(0.125f), d2, vf_fma(vf_set(0.5f), d3, d1));
+    o[2] = vf_fma(vf_set(0.25f), s2, vf_fma(vf_set(0.25f), s3, s1));
+    o[3] = vf_fma(vf_set(0.5f), d2, vf_fma(vf_set(0.125f), d3, d1));
+    o[4] = vf_add(s2, vf_fma(vf_set(0.0625f), s3, s1));
+    o[5] = vf_add(vf_fma(vf_set(2), d2, vf_fma(vf_set(0.03125f), d3, d1)), m[7]);
 }
 
 /* Both store a tile between its rows and its columns: its elements do not fit in registers anyway.  They process a whole
  * cache line of channels at a time, and so read and write each line of a picture once; if its width is a power of two,
  * the rows of a tile evict each other from the cache.  `step` vectors are stored at a time. */
-enum { LINE = 16, LINE_NV = LINE / VL };
+enum { LINE = 64 / sizeof(elem), LINE_NV = LINE / VL };
 
-INLINE void wino_store(float *p, const vf *v, const int apart, const int step)
+INLINE void wino_store(elem *p, const vf *v, const int apart, const int step)
 {
     if (step == 2)
         vf_store2(p, v[0], v[apart]);
@@ -90,10 +91,10 @@ INLINE void wino_store(float *p, const vf *v, const int apart, const int step)
 }
 
 #define WINO_IN(name, P, transform)                                                                                    \
-    INLINE void name##_part(float *v, size_t v_pos, const float *const *x, size_t i, const int nv, const int step,     \
+    INLINE void name##_part(elem *v, size_t v_pos, const void *const *x, size_t i, const int nv, const int step,       \
                             const size_t m)                                                                            \
     {                                                                                                                  \
-        float t[P][P][LINE];                                                                                           \
+        elem t[P][P][LINE];                                                                                            \
                                                                                                                        \
         for (int r = 0; r < P; r++)                                                                                    \
             UNROLL_FOR (int j = 0; j < nv; j += step) {                                                                \
@@ -101,7 +102,7 @@ INLINE void wino_store(float *p, const vf *v, const int apart, const int step)
                                                                                                                        \
                 UNROLL_FOR (int q = 0; q < step; q++) {                                                                \
                     UNROLL_FOR (int s = 0; s < P; s++)                                                                 \
-                        d[s] = LOAD(x[r * P + s] + (j + q) * VL);                                                      \
+                        d[s] = LOAD((const elem *)x[r * P + s] + (j + q) * VL);                                        \
                     transform(o[q], d);                                                                                \
                 }                                                                                                      \
                 UNROLL_FOR (int s = 0; s < P; s++)                                                                     \
@@ -154,15 +155,15 @@ INLINE vf wino_tail(vf v, const vf *res, const zn_tail *t, const quick_tail *q, 
     return end == WINO_RELU ? vf_max(q->pre, v)
         : end == WINO_ADD   ? vf_max(q->post, vf_add(v, *res))
         : end == WINO_QUICK ? v_quick_tail(v, res, q)
-                            : v_tail(v, res, t);
+                            : wino_slow_tail(v, res, t, q);
 }
 
 #define WINO_OUT(name, P, M, transform)                                                                                \
-    INLINE void name##_part(float *const *y, const float *const *res, ptrdiff_t y_off, const float *from,              \
-                            size_t m_pos, size_t i, const int nv, const int step, const size_t m, const zn_tail *t,    \
+    INLINE void name##_part(void *const *y, const void *const *res, ptrdiff_t y_off, const elem *from, size_t m_pos,   \
+                            size_t i, const int nv, const int step, const size_t m, const zn_tail *t,                  \
                             const quick_tail *quick, const enum wino_end end)                                          \
     {                                                                                                                  \
-        float half[M][P][LINE];                                                                                        \
+        elem half[M][P][LINE];                                                                                         \
         const bool has_res = end == WINO_ADD || (end >= WINO_QUICK && res);                                            \
                                                                                                                        \
         for (int s = 0; s < P; s++)                                                                                    \
@@ -191,23 +192,23 @@ INLINE vf wino_tail(vf v, const vf *res, const zn_tail *t, const quick_tail *q, 
                     if (!y[s])                                                                                         \
                         continue;                                                                                      \
                     UNROLL_FOR (int q = 0; q < step; q++) {                                                            \
-                        e = has_res ? LOAD(res[r * M + s] + at + q * VL) : vf_set(0);                                  \
+                        e = has_res ? LOAD((const elem *)res[r * M + s] + at + q * VL) : vf_set(0);                    \
                         o[q][s] = wino_tail(o[q][s], has_res ? &e : NULL, t, quick, end);                              \
                     }                                                                                                  \
                     if (m == VL)                                                                                       \
-                        wino_store(y[s] + at + i, &o[0][s], M, step);                                                  \
+                        wino_store((elem *)y[s] + at + i, &o[0][s], M, step);                                          \
                     else                                                                                               \
-                        vf_store_n(y[s] + at + i, o[0][s], m);                                                         \
+                        vf_store_n((elem *)y[s] + at + i, o[0][s], m);                                                 \
                 }                                                                                                      \
             }                                                                                                          \
     }                                                                                                                  \
-    static __attribute__((noinline)) void name##_relu(float *const *y, ptrdiff_t y_off, const float *from,             \
-                                                      size_t m_pos, size_t i, const quick_tail *q)                     \
+    static __attribute__((noinline)) void name##_relu(void *const *y, ptrdiff_t y_off, const elem *from, size_t m_pos, \
+                                                      size_t i, const quick_tail *q)                                   \
     {                                                                                                                  \
         name##_part(y, NULL, y_off, from, m_pos, i, LINE_NV, PAIR, VL, NULL, q, WINO_RELU);                            \
     }                                                                                                                  \
-    static __attribute__((noinline)) void name##_add(float *const *y, const float *const *res, ptrdiff_t y_off,        \
-                                                     const float *from, size_t m_pos, size_t i, const quick_tail *q)   \
+    static __attribute__((noinline)) void name##_add(void *const *y, const void *const *res, ptrdiff_t y_off,          \
+                                                     const elem *from, size_t m_pos, size_t i, const quick_tail *q)    \
     {                                                                                                                  \
         name##_part(y, res, y_off, from, m_pos, i, LINE_NV, PAIR, VL, NULL, q, WINO_ADD);                              \
     }                                                                                                                  \
@@ -231,34 +232,6 @@ WINO_OUT(wino_out4, 6, 4, wino_a4)
 WINO_OUT(wino_out5, 6, 5, wino_a5)
 WINO_OUT(wino_out6, 8, 6, wino_a6)
 
-/* a and b are so few that they stay in L1; rows of w and u are contiguous. */
-INLINE void wino_kernel(float *u, size_t u_pos, const float *w, size_t w_tap, const float *a, const float *b, size_t n,
-                        const int p)
-{
-    for (size_t i = 0; i < n; i += VL) {
-        vf v[9];
-
-        UNROLL_FOR (int t = 0; t < 9; t++)
-            v[t] = vf_load(w + (size_t)t * w_tap + i);
-        for (int r = 0; r < p; r++) {
-            float *to = u + (size_t)(r * p) * u_pos + i;
-            vf h[3];
-
-            UNROLL_FOR (int t = 0; t < 3; t++)
-                h[t] = vf_fma(vf_set(a[3 * r]), v[t],
-                              vf_fma(vf_set(a[3 * r + 1]), v[3 + t], vf_mul(vf_set(a[3 * r + 2]), v[6 + t])));
-            UNROLL_FOR (int j = 0; j < p; j++)
-                vf_store(to + (size_t)j * u_pos,
-                         vf_fma(vf_set(b[3 * j]), h[0],
-                                vf_fma(vf_set(b[3 * j + 1]), h[1], vf_mul(vf_set(b[3 * j + 2]), h[2]))));
-        }
-    }
-}
-
-static ZN_DECL_WINO_WEIGHTS(ZN_FN(wino_weights))
-{
-    if (side == 6)
-        wino_kernel(u, u_pos, w, w_tap, down, across, n, 6);
-    else
-        wino_kernel(u, u_pos, w, w_tap, down, across, n, 8);
-}
+#define WINO_FORM                                                                                                      \
+    .wino_in6 = ZN_FN(wino_in6), .wino_in8 = ZN_FN(wino_in8), .wino_out4 = ZN_FN(wino_out4),                           \
+    .wino_out5 = ZN_FN(wino_out5), .wino_out6 = ZN_FN(wino_out6)
