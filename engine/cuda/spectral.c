@@ -2,7 +2,7 @@
 /* spectral.c - Walsh-Hadamard transforms and the pruned convolution: the choice of kernels, and their grids. */
 #include "cuda.h"
 
-enum { THREADS = 256, LINE_THREADS = 512, PRUNED_THREADS = 128, STRIP = 8 }; /* as in kernels/spectral.cu */
+enum { THREADS = 256, LINE_THREADS = 512, PRUNED_THREADS = 128, STRIP = 8 }; /* as in kernels/spectral.cu, pruned.cu */
 
 static int log_of(int n)
 {
