@@ -182,7 +182,7 @@ static void bind_modulation(zn_binder *b, block *k, int width, int cond, const c
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for '%s'", name);
     for (int gate = 0; gate < 2 && !b->status;
          gate++) { /* in the file: scale, gate of attention; scale, gate of the rest */
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 2 && !b->counting; i++) {
             const size_t from = (size_t)(2 * i + gate) * (size_t)width, to = (size_t)i * (size_t)width;
 
             memcpy(w + to * row, weight + from * row, (size_t)width * row * sizeof *w);

@@ -128,7 +128,7 @@ static void bind_rope(zn_binder *b, text *m)
 
     if (!x && !b->status)
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the positions of tokens");
-    for (int p = 0; x && p < MAX_TOKENS; p++)
+    for (int p = 0; x && !b->counting && p < MAX_TOKENS; p++)
         for (int i = 0; i < half; i++) {
             const double angle = p * pow(rope_base, -(double)i / half);
 
