@@ -53,8 +53,13 @@ static zn_tensor decode(zn_ctx *c, zn_tensor x)
     return y;
 }
 
-/* Shows the estimate of x0 that the prediction p gives. */
-static void preview(zn_ctx *c, const zn_sampler *s, zn_tensor x, zn_tensor p, zn_tensor coefs, int k)
+typedef struct estimate { /* one that is to be shown */
+    zn_array picture;     /* data NULL: there is none */
+    int step;
+} estimate;
+
+/* The estimate of x0 that the prediction p gives. */
+static estimate make_estimate(zn_ctx *c, const zn_sampler *s, zn_tensor x, zn_tensor p, zn_tensor coefs, int k)
 {
     const size_t mark = zn_mark(c->arena);
     zn_tensor picture = zn_new_of(c, ZN_F32, x.n, x.h, x.w, x.c);
@@ -68,10 +73,16 @@ static void preview(zn_ctx *c, const zn_sampler *s, zn_tensor x, zn_tensor p, zn
     zn_download(c, host, picture);
     if (!c->dry && !c->status)
         c->status = c->be->sync(c->dev, c->err);
-    if (!c->dry && !c->status)
-        c->preview(c->cookie, &(zn_array){ host, picture.n * picture.h, picture.w, picture.c }, k + 1, s->schedule->n);
-    free(host);
     zn_reset(c->arena, mark);
+    return (estimate){ { host, picture.n * picture.h, picture.w, picture.c }, k + 1 };
+}
+
+static void show(zn_ctx *c, const zn_sampler *s, estimate *e)
+{
+    if (e->picture.data && !c->status)
+        c->preview(c->cookie, &e->picture, e->step, s->schedule->n);
+    free(e->picture.data);
+    e->picture.data = NULL;
 }
 
 /* x = m0 x + m1 x0 + m2 before; before is then free. */
@@ -105,6 +116,7 @@ void zn_sample(zn_ctx *c, zn_tensor x, const zn_sampler *s)
     const int n = s->schedule->n;
     const bool estimates = s->schedule->second_order || s->estimated;
     zn_tensor x0[2] = { { 0 } }; /* the estimates of this step and of the one before */
+    estimate shown = { 0 };
 
     for (int i = 0; i < 2 && estimates; i++) {
         x0[i] = zn_new_of(c, ZN_F32, x.n, x.h, x.w, x.c);
@@ -113,8 +125,11 @@ void zn_sample(zn_ctx *c, zn_tensor x, const zn_sampler *s)
     for (int k = 0; k < n && !c->status; k++) {
         zn_map(c, now, zn_rows(table, k, 1), (zn_tail){ 0 });
         s->predict(c, s->cookie, p, x, columns(now, 0, 1));
+        show(c, s, &shown); /* while a GPU computes this step */
         if (c->preview && c->preview_every > 0 && (k + 1) % c->preview_every == 0 && k + 1 < n)
-            preview(c, s, x, p, columns(now, ESTIMATE, ZN_STEP_COEFS), k);
+            shown = make_estimate(c, s, x, p, columns(now, ESTIMATE, ZN_STEP_COEFS), k);
+        if (!c->be->remote || zn_step_is_long(c))
+            show(c, s, &shown);
         if (estimates)
             zn_step(c, x0[k % 2], x, p, columns(now, ESTIMATE, ZN_STEP_COEFS), s->clip);
         if (s->estimated)
@@ -129,5 +144,6 @@ void zn_sample(zn_ctx *c, zn_tensor x, const zn_sampler *s)
             s->updated(c, s->cookie, x, k);
         zn_report(c);
     }
+    show(c, s, &shown);
     zn_reset(c->arena, mark);
 }
