@@ -15,14 +15,14 @@
 typedef struct pipeline {
     const zn_vk_shader *shader;
     int32_t spec[ZN_VK_FIRST_SPEC + ZN_VK_SPECS];
-    VkPipeline made;
+    zn_vk_made made;
 } pipeline;
 
 struct zn_vk_kernels {
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout layout;
     VkPipelineCache cache;
-    pipeline *at;
+    pipeline **at;
     int n, room;
 };
 
@@ -85,34 +85,43 @@ static VkPipeline make(zn_vk *d, const zn_vk_shader *s, const int32_t *spec, boo
     return made;
 }
 
-VkPipeline zn_vk_pipeline(zn_vk *d, const zn_vk_launch *k)
+zn_vk_made *zn_vk_pipeline(zn_vk *d, const zn_vk_launch *k)
 {
     struct zn_vk_kernels *all = d->kernels;
     const zn_vk_shader *s = find_shader(d, k->kernel, k->variant);
-    pipeline p = { .shader = s };
+    pipeline p = { .shader = s }, *kept;
 
     if (!s)
-        return VK_NULL_HANDLE;
+        return NULL;
     for (int i = 0; i < ZN_VK_BINDINGS; i++)
         p.spec[i] = k->t[i].data ? (int32_t)k->t[i].type : ZN_VK_ABSENT;
     memcpy(p.spec + ZN_VK_FIRST_SPEC, k->spec, sizeof k->spec);
     for (int i = 0; i < all->n; i++)
-        if (all->at[i].shader == s && !memcmp(all->at[i].spec, p.spec, sizeof p.spec))
-            return all->at[i].made;
+        if (all->at[i]->shader == s && !memcmp(all->at[i]->spec, p.spec, sizeof p.spec))
+            return &all->at[i]->made;
     if (all->n == all->room) {
-        pipeline *more = realloc(all->at, (size_t)(2 * all->room + 32) * sizeof *more);
+        pipeline **more = realloc(all->at, (size_t)(2 * all->room + 32) * sizeof *more);
 
         if (!more) {
             zn_vk_fail(d, ZN_E_MEMORY, "out of memory");
-            return VK_NULL_HANDLE;
+            return NULL;
         }
         all->at = more;
         all->room = 2 * all->room + 32;
     }
-    p.made = make(d, s, p.spec, k->variant == ZN_VK_MATRICES);
-    if (p.made)
-        all->at[all->n++] = p;
-    return p.made;
+    kept = malloc(sizeof *kept);
+    if (!kept) {
+        zn_vk_fail(d, ZN_E_MEMORY, "out of memory");
+        return NULL;
+    }
+    *kept = p;
+    kept->made.pipeline = make(d, s, p.spec, k->variant == ZN_VK_MATRICES);
+    if (!kept->made.pipeline) {
+        free(kept);
+        return NULL;
+    }
+    all->at[all->n++] = kept;
+    return &kept->made;
 }
 
 static bool make_layouts(zn_vk *d)
@@ -152,8 +161,10 @@ void zn_vk_kernels_close(zn_vk *d)
     if (!k)
         return;
     zn_vk_cache_close(d, k->cache, k->n > 0);
-    for (int i = 0; i < k->n; i++)
-        d->api->vkDestroyPipeline(d->device, k->at[i].made, NULL);
+    for (int i = 0; i < k->n; i++) {
+        d->api->vkDestroyPipeline(d->device, k->at[i]->made.pipeline, NULL);
+        free(k->at[i]);
+    }
     if (k->layout)
         d->api->vkDestroyPipelineLayout(d->device, k->layout, NULL);
     if (k->set_layout)

@@ -3,10 +3,10 @@
  *
  * A launch goes into the open command buffer, followed by a barrier: operations run in order.  The buffer is submitted when
  * its estimated time reaches SLICE_MS, so that a device that draws a screen is never busy for long; a launch that would take
- * longer is cut into several.  The estimate is work divided by a rate, which the timestamps of finished buffers correct.
+ * longer is cut into several.  The estimate is work divided by the pipeline's rate, which timestamps after each launch correct.
  *
- * The first forwards of a key run without being recorded: one finds the rate of short launches, the next one that of whole ones.
- * The third keeps its command buffers. */
+ * The first forwards of a key run without being recorded: one finds the rates of short launches, the next one those of whole
+ * ones.  The third keeps its command buffers, without timestamps. */
 #include "vulkan.h"
 
 #include <stdlib.h>
@@ -19,28 +19,35 @@ enum {
     N_SLOTS = 32,     /* submissions in flight */
     MAX_KEPT = 64,    /* recorded forwards */
     ROW = 1 << 15,    /* workgroups in x; common.glsl has the same number */
-    SLICE_MS = 6,     /* a submission; estimates are off by up to 3 */
+    SLICE_MS = 6,     /* a submission, as estimated */
     INLINE = 1 << 16, /* bytes */
     FIRST = 2         /* forwards that are not recorded */
 };
 
 static const double first_rate = 2e7; /* work per ms before anything was measured: a slow integrated GPU */
+static const double least_rate = 1e6; /* a small launch says little about a large one */
 static const double least_ms = 0.05;  /* launches alone take as long */
+
+typedef struct launch {
+    zn_vk_made *made;
+    double work;
+} launch;
 
 /* A command buffer with what it needs. */
 typedef struct commands {
     VkCommandBuffer cmd;
     VkDescriptorPool sets;
-    VkQueryPool times;
+    VkQueryPool times; /* at the beginning and after each launch; none: not timed */
     int n_sets;
-    double work;
+    double ms; /* as estimated */
 } commands;
 
 typedef struct slot {
     VkFence fence;
-    commands own;    /* used again when the fence is signalled */
-    commands timed;  /* what was submitted, if its timestamps are still to be read; cmd NULL: none */
-    uint64_t number; /* of the submission; 0: none */
+    commands own;          /* used again when the fence is signalled */
+    commands timed;        /* what was submitted, if its timestamps are still to be read; cmd NULL: none */
+    launch launches[SETS]; /* of own */
+    uint64_t number;       /* of the submission; 0: none */
 } slot;
 
 typedef struct kept {
@@ -60,7 +67,7 @@ struct zn_vk_recorder {
     int n_forwards, next_forward;
     kept *now; /* of the current forward, if it is being recorded */
     kept *seen;
-    double rate; /* work per ms */
+    double rate; /* work per ms, of launches of any kind */
 };
 
 /* ---- command buffers ---------------------------------------------------------------------------------------------- */
@@ -76,7 +83,7 @@ static void drop_commands(zn_vk *d, commands *c)
     *c = (commands){ 0 };
 }
 
-static bool make_commands(zn_vk *d, commands *c)
+static bool make_commands(zn_vk *d, commands *c, bool timed)
 {
     const VkCommandBufferAllocateInfo buffer = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                                  .commandPool = d->rec->pool,
@@ -87,33 +94,41 @@ static bool make_commands(zn_vk *d, commands *c)
     };
     const VkQueryPoolCreateInfo times = { .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
                                           .queryType = VK_QUERY_TYPE_TIMESTAMP,
-                                          .queryCount = 2 };
+                                          .queryCount = SETS + 1 };
 
     *c = (commands){ 0 };
     return zn_vk_ok(d, d->api->vkAllocateCommandBuffers(d->device, &buffer, &c->cmd), "a command buffer") &&
         zn_vk_ok(d, d->api->vkCreateDescriptorPool(d->device, &pool, NULL, &c->sets), "a descriptor pool") &&
-        (d->has.tick_ns == 0 ||
+        (!timed || d->has.tick_ns == 0 ||
          zn_vk_ok(d, d->api->vkCreateQueryPool(d->device, &times, NULL, &c->times), "a query pool"));
 }
 
-/* Corrects the rate by what this submission took: down at once, since what follows may be as slow, up by halves. */
-static void read_times(zn_vk *d, slot *s)
+/* Corrects a rate by what a launch took: down at once, since what follows may be as slow, up by halves. */
+static void learn(double *rate, double work, double ms)
 {
-    uint64_t t[2] = { 0 };
-    double ms, rate;
+    const double now = work / (ms > least_ms ? ms : least_ms);
 
-    if (!s->timed.cmd || !s->timed.times || s->timed.work <= 0)
-        return;
-    if (d->api->vkGetQueryPoolResults(d->device, s->timed.times, 0, 2, sizeof t, t, sizeof *t,
-                                      VK_QUERY_RESULT_64_BIT) != VK_SUCCESS ||
-        t[1] <= t[0])
-        return;
-    ms = (double)(t[1] - t[0]) * d->has.tick_ns / 1e6;
-    rate = s->timed.work / (ms > least_ms ? ms : least_ms);
-    if (rate > d->rec->rate)
-        d->rec->rate += (rate - d->rec->rate) / 2;
+    if (now > *rate)
+        *rate += (now - *rate) / 2;
     else if (ms > least_ms) /* of a shorter time the rate is only known to be higher */
-        d->rec->rate = rate;
+        *rate = now > least_rate ? now : least_rate;
+}
+
+static void read_times(zn_vk *d, const slot *s)
+{
+    const uint32_t n = (uint32_t)s->timed.n_sets + 1;
+    uint64_t t[SETS + 1];
+
+    if (!s->timed.cmd || !s->timed.times || n < 2 ||
+        d->api->vkGetQueryPoolResults(d->device, s->timed.times, 0, n, n * sizeof *t, t, sizeof *t,
+                                      VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+        return;
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        const double ms = t[i + 1] > t[i] ? (double)(t[i + 1] - t[i]) * d->has.tick_ns / 1e6 : 0;
+
+        learn(&s->launches[i].made->rate, s->launches[i].work, ms);
+        learn(&d->rec->rate, s->launches[i].work, ms);
+    }
 }
 
 /* After a failure: what was submitted before it may still use memory that is about to be freed.  A lost device is idle. */
@@ -153,12 +168,12 @@ static bool begin(zn_vk *d, commands *c)
                                             .flags = d->rec->now ? VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT
                                                                  : VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT };
 
-    c->work = 0;
+    c->ms = 0;
     c->n_sets = 0;
     if (!zn_vk_ok(d, d->api->vkBeginCommandBuffer(c->cmd, &info), "a command buffer"))
         return false;
     if (c->times) {
-        d->api->vkCmdResetQueryPool(c->cmd, c->times, 0, 2);
+        d->api->vkCmdResetQueryPool(c->cmd, c->times, 0, SETS + 1);
         d->api->vkCmdWriteTimestamp(c->cmd, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, c->times, 0);
     }
     return true;
@@ -196,7 +211,7 @@ static commands *current(zn_vk *d)
             k->room = 2 * k->room + 8;
         }
         c = &k->part[k->n];
-        if (!make_commands(d, c)) {
+        if (!make_commands(d, c, false)) {
             drop_commands(d, c);
             return NULL;
         }
@@ -205,7 +220,7 @@ static commands *current(zn_vk *d)
         slot *s = next_slot(d);
 
         c = &s->own;
-        if (d->status || (!c->cmd && !make_commands(d, c)) ||
+        if (d->status || (!c->cmd && !make_commands(d, c, true)) ||
             !zn_vk_ok(d, d->api->vkResetDescriptorPool(d->device, c->sets, 0), "a descriptor pool"))
             return NULL;
     }
@@ -249,8 +264,6 @@ uint64_t zn_vk_flush(zn_vk *d)
         return r->submitted;
     r->open = NULL;
     barrier(d, c->cmd, true);
-    if (c->times)
-        d->api->vkCmdWriteTimestamp(c->cmd, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, c->times, 1);
     if (zn_vk_ok(d, d->api->vkEndCommandBuffer(c->cmd), "a command buffer") && !d->status)
         submit(d, c, !r->now);
     return r->submitted;
@@ -311,9 +324,10 @@ static VkDescriptorSet set_of(zn_vk *d, commands *c, const zn_vk_launch *k, uint
 }
 
 /* Workgroups y0 .. y0+ny-1 of rows of nx from x0 on, in a command buffer with enough room. */
-static void dispatch(zn_vk *d, const zn_vk_launch *k, VkPipeline pipeline, uint32_t x0, uint32_t nx, uint32_t y0,
+static void dispatch(zn_vk *d, const zn_vk_launch *k, zn_vk_made *made, uint32_t x0, uint32_t nx, uint32_t y0,
                      uint32_t ny, double work)
 {
+    const double ms = work / made->rate;
     struct {
         uint32_t at[ZN_VK_BINDINGS];
         char args[ZN_VK_ARGS];
@@ -321,47 +335,50 @@ static void dispatch(zn_vk *d, const zn_vk_launch *k, VkPipeline pipeline, uint3
     commands *c = current(d);
     VkDescriptorSet set;
 
-    if (c && (c->n_sets == SETS || (c->work > 0 && c->work + work > SLICE_MS * d->rec->rate))) {
+    if (c && (c->n_sets == SETS || (c->ms > 0 && c->ms + ms > SLICE_MS))) {
         zn_vk_flush(d);
         c = current(d);
     }
     if (!c || !(set = set_of(d, c, k, push.at)))
         return;
     memcpy(push.args, k->args, k->args_size);
-    d->api->vkCmdBindPipeline(c->cmd, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    d->api->vkCmdBindPipeline(c->cmd, VK_PIPELINE_BIND_POINT_COMPUTE, made->pipeline);
     d->api->vkCmdBindDescriptorSets(c->cmd, VK_PIPELINE_BIND_POINT_COMPUTE, zn_vk_layout(d), 0, 1, &set, 0, NULL);
     d->api->vkCmdPushConstants(c->cmd, zn_vk_layout(d), VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
     d->api->vkCmdDispatchBase(c->cmd, x0, y0, 0, nx, ny, 1);
     barrier(d, c->cmd, false);
-    c->work += work;
+    if (c->times) {
+        next_slot(d)->launches[c->n_sets - 1] = (launch){ made, work };
+        d->api->vkCmdWriteTimestamp(c->cmd, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, c->times, (uint32_t)c->n_sets);
+    }
+    c->ms += ms;
 }
 
 void zn_vk_run(zn_vk *d, const zn_vk_launch *k)
 {
     const uint32_t rows = (uint32_t)zn_vk_blocks(k->groups, ROW), row = k->groups < ROW ? (uint32_t)k->groups : ROW;
-    const double most = SLICE_MS * d->rec->rate;
-    double parts = k->work / most + 1;
-    VkPipeline pipeline;
+    zn_vk_made *made;
 
     assert(k->args_size <= ZN_VK_ARGS);
-    if (d->status || !k->groups || !(pipeline = zn_vk_pipeline(d, k)))
+    if (d->status || !k->groups || !(made = zn_vk_pipeline(d, k)))
         return;
+    if (made->rate <= 0) /* a guess that is rather low, by what others reach */
+        made->rate = d->rec->rate / 8 > first_rate ? d->rec->rate / 8 : first_rate;
     if (zn_vk_blocks(k->groups, ROW) > 65535) {
         zn_vk_fail(d, ZN_E_MEMORY, "a tensor is larger than this GPU's Vulkan driver can address");
         return;
     }
-    if (parts < 2) {
-        dispatch(d, k, pipeline, 0, row, 0, rows, k->work);
+    if (k->work < SLICE_MS * made->rate) {
+        dispatch(d, k, made, 0, row, 0, rows, k->work);
         return;
     }
-    for (uint32_t y = 0; y < rows; y++) { /* workgroups past the last return at once */
-        uint32_t each = (uint32_t)((double)k->groups / parts) + 1;
+    for (uint32_t y = 0; y < rows && !d->status; y++) /* workgroups past the last return at once */
+        for (uint32_t x = 0, n; x < row && !d->status; x += n) {
+            const double each = (double)k->groups * SLICE_MS * made->rate / k->work + 1; /* as known by now */
 
-        for (uint32_t x = 0, n; x < row; x += n) {
-            n = row - x < each ? row - x : each;
-            dispatch(d, k, pipeline, x, n, y, 1, k->work * n / (double)k->groups);
+            n = each < row - x ? (uint32_t)each : row - x;
+            dispatch(d, k, made, x, n, y, 1, k->work * n / (double)k->groups);
         }
-    }
 }
 
 void zn_vk_copy(zn_vk *d, VkBuffer to, size_t to_at, VkBuffer from, size_t from_at, size_t size)

@@ -94,7 +94,11 @@ void zn_vk_recorded(void *dev, bool whole);
 double zn_vk_time(zn_vk *d, void (*work)(void *cookie), void *cookie); /* milliseconds, at least 1e-6 */
 
 /* kernels.c: pipelines, made on demand and kept on disk.  NULL: the device has failed. */
-VkPipeline zn_vk_pipeline(zn_vk *d, const zn_vk_launch *k);
+typedef struct zn_vk_made {
+    VkPipeline pipeline;
+    double rate; /* work per ms, as record.c learns it; 0: never launched */
+} zn_vk_made;
+zn_vk_made *zn_vk_pipeline(zn_vk *d, const zn_vk_launch *k);
 VkPipelineLayout zn_vk_layout(const zn_vk *d);
 VkDescriptorSetLayout zn_vk_set_layout(const zn_vk *d);
 bool zn_vk_kernels_open(zn_vk *d);

@@ -121,8 +121,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL results(VkDevice device, VkQueryPool pool,
     const VkResult r = real_results(device, pool, first, n, size, data, stride, flags);
     const uint64_t *t = data;
 
-    if (r == VK_SUCCESS && n == 2 && t[1] - t[0] > longest)
-        longest = t[1] - t[0];
+    if (r == VK_SUCCESS && n > 1 && t[n - 1] - t[0] > longest)
+        longest = t[n - 1] - t[0];
     return r;
 }
 
