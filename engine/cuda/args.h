@@ -41,6 +41,7 @@ typedef struct zn_cuda_conv {
     int32_t integers;    /* weight8 is s8: hopper_linear.cu alone multiplies it */
     void *merged;   /* hopper.cu: room for the merged taps of a 3x3 convolution with up2; NULL: they are not merged */
     zn_tensor also; /* hopper.cu: gets ReLU(y); data NULL: nothing does */
+    int32_t from_tile; /* conv_mma, conv_simt: of pixels, the first that a launch computes */
     int32_t direct; /* conv_mma, conv_thin: the epilogue writes from registers, 8 at once; activations RELU or none */
 } zn_cuda_conv;
 
@@ -209,7 +210,8 @@ typedef struct zn_args_attention {
     int32_t dim, dim_v; /* of a head of q and k; of v and y */
     int32_t shared;     /* query heads per key and value head */
     int32_t causal;
-    int32_t cuts; /* plain and wide: parts of a head's outputs */
+    int32_t cuts;      /* plain and wide: parts of a head's outputs */
+    int32_t from_tile; /* but for hopper_attention.cu: of queries, the first that a launch computes */
     float scale;
 } zn_args_attention;
 

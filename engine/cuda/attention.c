@@ -27,6 +27,23 @@ static bool tensor_cores(const zn_cuda *d, const zn_args_attention *g)
         (uintptr_t)g->y.data % (2 * zn_type_size(type)) == 0 && g->y.ld % 2 == 0;
 }
 
+/* All tiles of `queries` queries, by as many launches as it takes. */
+static void launch_tiles(zn_cuda *d, const char *kernel, zn_args_attention g, int queries, int heads, unsigned threads,
+                         size_t shared)
+{
+    const unsigned tiles = zn_cuda_blocks((size_t)g.n_q, (size_t)queries);
+    const unsigned each =
+        zn_cuda_tiles_at_once(d, (double)queries * g.n_k * (g.dim + g.dim_v) * heads * g.q.n); /* of all heads */
+
+    for (unsigned from = 0; from < tiles; from += each) {
+        const unsigned left = tiles - from;
+
+        g.from_tile = (int32_t)from;
+        zn_cuda_launch(d, kernel, left < each ? left : each, (unsigned)heads, (unsigned)g.q.n, threads,
+                       (unsigned)shared, &g);
+    }
+}
+
 /* On tensor cores, with all outputs of a head in one block.  False: not these tensors. */
 static bool attend_narrow(zn_cuda *d, const zn_args_attention *g, int heads)
 {
@@ -41,8 +58,7 @@ static bool attend_narrow(zn_cuda *d, const zn_args_attention *g, int heads)
         if (shared > (size_t)d->smem_max)
             return false;
         snprintf(name, sizeof name, "attention_%d_%s", dim, zn_cuda_type_name(g->q.type));
-        zn_cuda_launch(d, name, zn_cuda_blocks((size_t)g->n_q, (size_t)queries), (unsigned)heads, (unsigned)g->q.n,
-                       32 * WARPS, (unsigned)shared, g);
+        launch_tiles(d, name, *g, queries, heads, 32 * WARPS, shared);
         return true;
     }
     return false;
@@ -58,8 +74,7 @@ static bool attend_wide(zn_cuda *d, const zn_args_attention *g, int heads)
     if (g->q.type == ZN_F32 || shared > (size_t)d->smem_max)
         return false;
     snprintf(name, sizeof name, "attention_wide_%s", zn_cuda_type_name(g->q.type));
-    zn_cuda_launch(d, name, zn_cuda_blocks((size_t)g->n_q, (size_t)queries), (unsigned)(heads * g->cuts),
-                   (unsigned)g->q.n, 32 * WARPS, (unsigned)shared, g);
+    launch_tiles(d, name, *g, queries, heads * g->cuts, 32 * WARPS, shared);
     return true;
 }
 
@@ -71,8 +86,7 @@ static void attend(zn_cuda *d, const zn_args_attention *g, int heads)
     if (tensor_cores(d, g) &&
         (zn_cuda_hopper_attention(d, g, heads) || attend_narrow(d, g, heads) || attend_wide(d, g, heads)))
         return;
-    zn_cuda_launch(d, "attention_plain", zn_cuda_blocks((size_t)g->n_q, BQ), (unsigned)(heads * g->cuts),
-                   (unsigned)g->q.n, 256, 0, g);
+    launch_tiles(d, "attention_plain", *g, BQ, heads * g->cuts, 256, 0);
 }
 
 void zn_cuda_attention(void *dev, zn_tensor y, zn_tensor q, zn_tensor k, zn_tensor v, const zn_attention *a)

@@ -101,6 +101,18 @@ static void launch_thin(zn_cuda *d, const zn_cuda_conv *a, const struct candidat
                    (unsigned)ZN_THIN_SHARED(s->bm, s->bn, row, a->direct), a);
 }
 
+/* All tiles of pixels, by as many launches as it takes; `wide` tiles of outputs each. */
+static void launch_tiles(zn_cuda *d, const char *kernel, zn_cuda_conv a, unsigned tiles, unsigned wide, int pixels,
+                         unsigned shared)
+{
+    const unsigned each = zn_cuda_tiles_at_once(d, (double)pixels * a.cout * a.kh * a.kw * a.cin);
+
+    for (unsigned from = 0; from < tiles; from += each) {
+        a.from_tile = (int32_t)from;
+        zn_cuda_launch(d, kernel, at_most(tiles - from, each), wide, 1, 256, shared, &a);
+    }
+}
+
 static void launch_mma(zn_cuda *d, const zn_cuda_conv *a, const struct candidate *s, unsigned tiles, unsigned wide)
 {
     const unsigned bm = (unsigned)s->bm, bn = (unsigned)s->bn, split = bm == 32 ? 4 : 1; /* KS of conv_mma.cu */
@@ -108,8 +120,8 @@ static void launch_mma(zn_cuda *d, const zn_cuda_conv *a, const struct candidate
     const unsigned stages = at_most(steps, 4) * split * (bm + bn) * 64;
     const unsigned out = split == 1 && a->direct ? 0 : split * bm * (bn + 4) * 4;
 
-    zn_cuda_launch(d, zn_cuda_kernel("conv_mma_%s_%dx%d", kind_of(a), s->bm, s->bn).text, tiles, wide, 1, 256,
-                   stages > out ? stages : out, a);
+    launch_tiles(d, zn_cuda_kernel("conv_mma_%s_%dx%d", kind_of(a), s->bm, s->bn).text, *a, tiles, wide, s->bm,
+                 stages > out ? stages : out);
 }
 
 static void launch_candidate(zn_cuda *d, const zn_cuda_conv *a, const struct candidate *s)
@@ -237,8 +249,8 @@ static void conv8_pixels(zn_cuda *d, zn_cuda_conv a, size_t first, size_t n)
     a.tail.residual = zn_cuda_from(a.tail.residual, first);
     a.x.n = a.y.n = a.x.w = a.y.w = 1;
     a.x.h = a.y.h = (int32_t)n;
-    zn_cuda_launch(d, zn_cuda_kernel("conv_mma_e4m3_%dx%d", bm, wide).text, zn_cuda_blocks(n, (size_t)bm),
-                   (unsigned)(a.cout_pad / wide), 1, 256, (unsigned)zn_imax(stages, out), &a);
+    launch_tiles(d, zn_cuda_kernel("conv_mma_e4m3_%dx%d", bm, wide).text, a, zn_cuda_blocks(n, (size_t)bm),
+                 (unsigned)(a.cout_pad / wide), bm, (unsigned)zn_imax(stages, out));
 }
 
 /* Products of e4m3 by mma.sync, if the layer's weights are stored so: as many pixels at a time as scratch memory holds. */
@@ -348,8 +360,8 @@ void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_ta
         if (w->groups > 1)
             launch_plain(d, "grouped", &a);
         else
-            zn_cuda_launch(d, zn_cuda_kernel("conv_simt_%s", zn_cuda_type_name(x.type)).text,
-                           zn_cuda_blocks(zn_pixels(y), 128), zn_cuda_blocks((size_t)w->cout, 64), 1, 256, 0, &a);
+            launch_tiles(d, zn_cuda_kernel("conv_simt_%s", zn_cuda_type_name(x.type)).text, a,
+                         zn_cuda_blocks(zn_pixels(y), 128), zn_cuda_blocks((size_t)w->cout, 64), 128, 0);
     }
     if (t.also && !also && t.also_norm)
         zn_cuda_norm(d, *t.also, y, t.also_norm, NULL, (zn_tail){ .pre = t.also_act });

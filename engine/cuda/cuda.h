@@ -16,6 +16,7 @@ typedef struct zn_cuda {
     int cc;           /* compute capability: 90 is 9.0 */
     int sms;          /* multiprocessors */
     int smem_max;     /* bytes of shared memory a block may have */
+    double at_once;   /* multiply-adds of a launch: see zn_cuda_tiles_at_once */
     int cooperative;  /* not 0: zn_cuda_launch_cooperative works */
     char *scratch;    /* device memory for an operation's own use, ZN_CUDA_SCRATCH bytes */
     zn_status status; /* sticky; text says what failed */
@@ -37,6 +38,10 @@ void zn_cuda_launch_dependent(zn_cuda *d, const char *kernel, unsigned grid_x, u
 /* Cooperative launch, for a kernel with a grid-wide barrier: all blocks are resident at once, or the launch fails. */
 void zn_cuda_launch_cooperative(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned threads,
                                 unsigned shared_bytes, const void *args);
+
+/* The tiles that one launch computes, so that a card which drives a screen can draw in between: some 20 ms of work on a card that
+ * reaches half of its peak.  macs: multiply-adds of a tile. */
+unsigned zn_cuda_tiles_at_once(const zn_cuda *d, double macs);
 
 /* A kernel's name, composed as by printf.  Names are OPERATION[_VARIANT]_TYPE[_TILE] and have no prefix: they are looked
  * up in this program's own images only.  Use as zn_cuda_launch(d, zn_cuda_kernel("map_%s", type).text, ...). */

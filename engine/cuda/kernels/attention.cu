@@ -34,7 +34,8 @@ extern "C" __global__ void __launch_bounds__(256) attention_plain(const zn_args_
     __shared__ __align__(16) float stage[2 * STEP * PITCH], weights[BQ * PITCH]; /* weights[query][key] */
     int tx = (int)threadIdx.x % 16, ty = (int)threadIdx.x / 16;
     int head = (int)blockIdx.y / g.cuts, cut = (int)blockIdx.y % g.cuts * CUT, width = min(g.dim_v - cut, (int)CUT);
-    int kv = head / g.shared, c = head * g.dim, ck = kv * g.dim, cv = kv * g.dim_v + cut, q0 = (int)blockIdx.x * BQ;
+    int kv = head / g.shared, c = head * g.dim, ck = kv * g.dim, cv = kv * g.dim_v + cut,
+        q0 = (g.from_tile + (int)blockIdx.x) * BQ;
     int end = end_of_keys(g, q0 + BQ);
     size_t q_image = (size_t)blockIdx.z * g.n_q, k_image = (size_t)blockIdx.z * g.n_k;
     float *qs = stage, *ks = stage + STEP * PITCH, *vs = stage; /* vs: [key][CUT], 32 keys */
@@ -451,7 +452,8 @@ template <class T, int D, int M> __device__ __forceinline__ void attend(const zn
     enum { ROWS = M * 16 * WARPS, PITCH = D + per_16_bytes<T> };
     T *q = (T *)shared_bytes, *k = q + ROWS * PITCH, *v = k + KEYS * PITCH;
     int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    int c = (int)blockIdx.y * g.dim, ck = (int)blockIdx.y / g.shared * g.dim, first = (int)blockIdx.x * ROWS;
+    int c = (int)blockIdx.y * g.dim, ck = (int)blockIdx.y / g.shared * g.dim,
+        first = (g.from_tile + (int)blockIdx.x) * ROWS;
     int mine = first + warp * M * 16, end = end_of_keys(g, first + ROWS);
     const T *queries = (const T *)g.q.data + (size_t)blockIdx.z * g.n_q * g.q.ld + c;
     const T *keys = (const T *)g.k.data + (size_t)blockIdx.z * g.n_k * g.k.ld + ck;
@@ -491,7 +493,8 @@ template <class T> __device__ __forceinline__ void attend_wide(const zn_args_att
     T *q = (T *)shared_bytes, *k = q + ROWS * pitch, *v = k + 2 * PART;
     int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     int head = (int)blockIdx.y / g.cuts, cut = (int)blockIdx.y % g.cuts * D, kv = head / g.shared;
-    int first = (int)blockIdx.x * ROWS, mine = first + warp * M * 16, end = end_of_keys(g, first + ROWS);
+    int first = (g.from_tile + (int)blockIdx.x) * ROWS, mine = first + warp * M * 16,
+        end = end_of_keys(g, first + ROWS);
     const T *queries = (const T *)g.q.data + (size_t)blockIdx.z * g.n_q * g.q.ld + head * g.dim;
     const T *keys = (const T *)g.k.data + (size_t)blockIdx.z * g.n_k * g.k.ld + kv * g.dim;
     const T *values = (const T *)g.v.data + (size_t)blockIdx.z * g.n_k * g.v.ld + kv * g.dim_v + cut;

@@ -45,7 +45,7 @@ template <class T> __device__ void conv_simt(const zn_cuda_conv &a)
 {
     __shared__ __align__(16) float xs[2][BK][BM + 4], ws[2][BK][BN + 4];
     const int t = threadIdx.x;
-    const size_t pixels = (size_t)a.y.n * a.y.h * a.y.w, first = (size_t)blockIdx.x * BM;
+    const size_t pixels = (size_t)a.y.n * a.y.h * a.y.w, first = ((size_t)a.from_tile + blockIdx.x) * BM;
     const int o0 = blockIdx.y * BN;
     const T *x = (const T *)a.x.data;
     const float *w = (const float *)a.weight;

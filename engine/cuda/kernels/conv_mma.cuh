@@ -41,7 +41,7 @@ __device__ void conv_mma(const zn_cuda_conv &a)
     extern __shared__ __align__(128) char memory[];
     const int t = threadIdx.x, warp = t / 32 % WARPS, part = t / 32 / WARPS;
     const int wm = warp % (BM / WM) * WM, wn = warp / (BM / WM) * WN;
-    const size_t pixels = (size_t)a.y.n * a.y.h * a.y.w, first = (size_t)blockIdx.x * BM;
+    const size_t pixels = (size_t)a.y.n * a.y.h * a.y.w, first = ((size_t)a.from_tile + blockIdx.x) * BM;
     const int o0 = blockIdx.y * BN;
 
     const int piece = t % 4, column = t % COLS, sub = column / 4, row0 = t / COLS;
