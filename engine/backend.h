@@ -116,6 +116,7 @@ typedef struct zn_row_source {
     void (*read)(void *cookie, int first, int n, void *q, uint16_t *scale);
     void (*read_as)(void *cookie, zn_type type, int first, int n, void *to);
     void *cookie;
+    zn_type stored; /* as which read_as copies them; none of those three: in another form */
 } zn_row_source;
 
 typedef enum zn_norm_kind {

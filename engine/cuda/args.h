@@ -53,6 +53,14 @@ typedef struct zn_args_expand {
     int32_t cin, cin_pad, taps, k_pad, k_row;
 } zn_args_expand;
 
+/* weights.cu: rows of weights to their stored type, a block each. */
+typedef struct zn_args_pack {
+    const void *from; /* [rows][k] */
+    float *bias;      /* becomes 0; as to and scale, that of the first row */
+    void *to, *scale; /* as in zn_conv.packed */
+    int32_t rows, k;  /* blocks from `rows` on make padding: 0 */
+} zn_args_pack;
+
 /* conv_mma8.cu: x from fp16 to dense e4m3. */
 typedef struct zn_args_quantise8 {
     const void *x;

@@ -124,12 +124,15 @@ typedef struct packing {
     const float *weight;
     const zn_row_source *source; /* instead of weight */
     char *host;
-    float *rows; /* [workers][k_pad], padding 0 */
+    float *rows;  /* [workers][k_pad], padding 0 */
+    zn_type as;   /* of a piece that goes to the device to be packed there */
+    int from, to; /* its outputs */
 } packing;
 
 enum {
-    PACK_ROWS = 8,       /* outputs that a thread packs at a time */
-    PACK_ALONE = 1 << 15 /* weights of a layer that are not worth a second thread */
+    PACK_ROWS = 8,              /* outputs that a thread packs at a time */
+    PACK_ALONE = 1 << 15,       /* weights of a layer that are not worth a second thread */
+    PIECE = ZN_CUDA_SCRATCH / 2 /* bytes that go to the device to be packed: the next ones are read meanwhile */
 };
 
 /* int8, int4: the weights of output o, in groups that have a scale. */
@@ -241,6 +244,16 @@ static void pack_block(void *cookie, int item, int worker)
             pack_row(p, (size_t)o, p->rows + (size_t)worker * p->l->k_pad);
 }
 
+/* n outputs */
+static void run_blocks(zn_pool *pool, zn_task *task, packing *p, int n)
+{
+    if (pool)
+        zn_pool_run(pool, task, p, zn_ceil_div(n, PACK_ROWS));
+    else
+        for (int i = 0; i < zn_ceil_div(n, PACK_ROWS); i++)
+            task(p, i, 0);
+}
+
 static void pack_depthwise(float *to, const zn_conv *w, const layout *l, const float *weight)
 {
     for (size_t t = 0; t < l->k_pad; t++)
@@ -279,15 +292,10 @@ void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const f
     if (!p.rows)
         zn_cuda_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
     if (p.host && p.rows) {
-        const int blocks = zn_ceil_div(w->cout, PACK_ROWS);
-
         if (l.depthwise)
             pack_depthwise((float *)(void *)(p.host + l.weight), w, &l, weight);
-        else if (pool)
-            zn_pool_run(pool, pack_block, &p, blocks);
         else
-            for (int i = 0; i < blocks; i++)
-                pack_block(&p, i, 0);
+            run_blocks(pool, pack_block, &p, w->cout);
         zn_cuda_upload(d, w->packed, p.host, l.size);
         reserve_scratch(d, w);
     }
@@ -300,7 +308,7 @@ static bool takes_rows(const zn_conv *w, const layout *l)
 {
     const bool large = (size_t)w->cin * (size_t)w->cout >= (size_t)1 << 20;
 
-    if (w->kh * w->kw != 1)
+    if (w->kh * w->kw != 1 || (size_t)w->cin > PIECE / (PACK_ROWS * sizeof(float)))
         return false;
     return l->type >= S_I8 ? l->k_row == (size_t)w->cin
                            : l->type != S_F32 && w->quantised_x && large && l->k_pad == (size_t)w->cin;
@@ -315,19 +323,85 @@ static void read_block(void *cookie, int item, int worker)
     const size_t at = (size_t)first * (l->type >= S_I8 ? l->k_row : l->k_pad);
     char *to = p->host + l->weight;
 
+    (void)worker;
     if (l->type >= S_I8) {
         p->source->read(p->source->cookie, first, n, to + zn_wtype_size(l->type == S_I8 ? ZN_W_I8 : ZN_W_I4, at),
                         (uint16_t *)(void *)(p->host + l->scale) + at / ZN_W_GROUP);
-    } else if (l->type == S_E4M3 || l->type == S_S8) {
-        float *row = p->rows + (size_t)worker * l->k_pad;
-
-        for (int o = first; o < first + n; o++) {
-            p->source->read_as(p->source->cookie, ZN_F32, o, 1, row);
-            pack_8(p, (size_t)o, row);
-        }
     } else {
         p->source->read_as(p->source->cookie, l->type == S_F16 ? ZN_F16 : ZN_BF16, first, n, to + at * 2);
     }
+}
+
+/* ---- packing on the device ---------------------------------------------------------------------------------------- */
+
+/* Whether a kernel makes a layer's stored weights of rows as the file has them: 8 bits with a scale a row always, groups of those that
+ * have none in the file. */
+static bool packs_there(const layout *l, const zn_row_source *rows)
+{
+    const bool plain = rows->stored == ZN_F32 || rows->stored == ZN_F16 || rows->stored == ZN_BF16;
+
+    return l->type >= S_E4M3 && (plain || l->type < S_I8);
+}
+
+static void read_piece(void *cookie, int item, int worker)
+{
+    const packing *p = cookie;
+    const int first = item * PACK_ROWS, n = zn_imin(p->to - p->from - first, PACK_ROWS);
+
+    (void)worker;
+    p->source->read_as(p->source->cookie, p->as, p->from + first, n,
+                       p->host + (size_t)first * (size_t)p->w->cin * zn_type_size(p->as));
+}
+
+static void pack_there(zn_cuda *d, packing *p, zn_pool *pool)
+{
+    const layout *l = p->l;
+    const bool plain = p->source->stored == ZN_F16 || p->source->stored == ZN_BF16;
+    const size_t k = (size_t)p->w->cin, bits = l->type == S_I4 ? 4 : 8;
+    char *packed = p->w->packed;
+
+    p->as = plain ? p->source->stored : ZN_F32;
+    const size_t row = k * zn_type_size(p->as);
+    const int each = (int)(PIECE / row) / PACK_ROWS * PACK_ROWS;
+
+    for (p->from = 0; p->from < p->w->cout; p->from = p->to) {
+        const size_t first = (size_t)p->from;
+        unsigned blocks;
+
+        p->to = zn_imin(p->from + each, p->w->cout);
+        if (!(p->host = zn_cuda_pinned(d, PIECE)))
+            return;
+        run_blocks(pool, read_piece, p, p->to - p->from);
+        zn_cuda_send_pinned(d, d->scratch, (size_t)(p->to - p->from) * row);
+        blocks = (unsigned)((p->to == p->w->cout ? l->cout_pad : (size_t)p->to) - first);
+        zn_cuda_launch(
+            d, zn_cuda_kernel("pack_%s_%s", zn_cuda_type_name(p->as), storage_names[l->type]).text, blocks, 1, 1, 256,
+            0,
+            &(zn_args_pack){ .from = d->scratch,
+                             .bias = (float *)(void *)packed + first,
+                             .to = packed + l->weight + first * k * bits / 8,
+                             .scale = packed + l->scale +
+                                 (l->type < S_I8 ? first * sizeof(float) : first * k / ZN_W_GROUP * sizeof(uint16_t)),
+                             .rows = p->to - p->from,
+                             .k = (int32_t)k });
+    }
+}
+
+/* The same for a layer that is stored as the file has it, or can be read so: it goes there at once. */
+static void send_rows(zn_cuda *d, packing *p, zn_pool *pool, const float *bias)
+{
+    const layout *l = p->l;
+    const size_t cout = (size_t)p->w->cout;
+
+    if (!(p->host = zn_cuda_pinned(d, l->size)))
+        return;
+    memset(p->host, 0, l->weight);
+    if (bias)
+        memcpy(p->host, bias, cout * sizeof *bias);
+    if (cout < l->cout_pad) /* the rest is padding */
+        memset(p->host + l->weight, 0, l->size - l->weight);
+    run_blocks(pool, read_block, p, p->w->cout);
+    zn_cuda_send_pinned(d, p->w->packed, l->size);
 }
 
 bool zn_cuda_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias)
@@ -339,27 +413,14 @@ bool zn_cuda_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *ro
 
     if (!takes_rows(w, &l) || !rows)
         return takes_rows(w, &l);
-    p.host = zn_cuda_pinned(d, l.size);
-    p.rows = calloc((size_t)(pool ? zn_pool_size(pool) : 1) * l.k_pad, sizeof *p.rows);
-    if (p.host && p.rows) {
-        const int blocks = zn_ceil_div(w->cout, PACK_ROWS);
-
-        memset(p.host, 0, l.weight);
+    if (packs_there(&l, rows)) {
+        pack_there(d, &p, pool);
         if (bias)
-            memcpy(p.host, bias, (size_t)w->cout * sizeof *bias);
-        if ((size_t)w->cout < l.cout_pad) /* the rest is padding */
-            memset(p.host + l.weight, 0, l.size - l.weight);
-        if (pool)
-            zn_pool_run(pool, read_block, &p, blocks);
-        else
-            for (int i = 0; i < blocks; i++)
-                read_block(&p, i, 0);
-        zn_cuda_send_pinned(d, w->packed, l.size);
-        reserve_scratch(d, w);
-    } else if (p.host) {
-        zn_cuda_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
+            zn_cuda_upload(d, w->packed, bias, (size_t)w->cout * sizeof *bias);
+    } else {
+        send_rows(d, &p, pool, bias);
     }
-    free(p.rows);
+    reserve_scratch(d, w);
     return true;
 }
 

@@ -389,7 +389,7 @@ static void bind_rows(zn_binder *b, zn_conv *out, zn_conv spec, const zn_entry *
     b->parameters += (int64_t)zn_entry_len(e);
     take_conv(b, out, spec);
     if (!b->status && !b->counting)
-        b->be->conv_pack_rows(b->dev, out, &(zn_row_source){ read_rows, read_rows_as, &source }, bias);
+        b->be->conv_pack_rows(b->dev, out, &(zn_row_source){ read_rows, read_rows_as, &source, e->dtype }, bias);
     if (source.status && !b->status)
         b->status = zn_fail(b->err, source.status, "%s", source.err.text);
 }

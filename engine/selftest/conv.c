@@ -134,7 +134,7 @@ static void pack(zn_conv *w, const zn_case *k, const zn_backend *b, void *dev)
     if (!w->packed)
         abort();
     if (w->cin / ZN_W_GROUP % 2 ||
-        !b->conv_pack_rows(dev, w, &(zn_row_source){ read_rows, read_rows_as, (void *)(uintptr_t)k }, k->bias))
+        !b->conv_pack_rows(dev, w, &(zn_row_source){ read_rows, read_rows_as, (void *)(uintptr_t)k, ZN_F32 }, k->bias))
         b->conv_pack(dev, w, k->weight, k->bias);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* weights.cu - packed weights to the type that a kernel multiplies.
+/* weights.cu - weights to the type in which they are stored, and from it to the type that a kernel multiplies.
  *
+ * pack_FROM_TO     a row a block; FROM: f32, f16, bf16; TO: e4m3, s8 (a scale a row), i8, i4 (core/quantise.h), with the
+ *                  bits that conv_pack.c makes
  * expand_FROM_TO   8 elements a thread; FROM: f32, f16, bf16, e4m3, s8 (int8 with a scale a row), elementwise; i8, i4, from the file's order to the packed */
 #include "common.cuh"
 
@@ -130,7 +132,161 @@ template <class S, class T> __device__ __forceinline__ void expand(const zn_args
     put(to, 8 * i, v);
 }
 
+/* ---- packing ---------------------------------------------------------------------------------------------------- */
+
+enum { PACK_THREADS = 256 };
+
+/* The largest magnitude of a row, but for NaN. */
+template <class T> __device__ __forceinline__ float row_top(const T *row, int k)
+{
+    __shared__ float tops[PACK_THREADS / 32];
+    float top = 0, v[8];
+
+    for (int i = 8 * (int)threadIdx.x; i < k; i += 8 * PACK_THREADS) {
+        load8(v, row, nullptr, (size_t)i);
+#pragma unroll
+        for (int j = 0; j < 8; j++)
+            top = fmaxf(top, fabsf(v[j]));
+    }
+    top = max_lanes(top, 32);
+    if (threadIdx.x % 32 == 0)
+        tops[threadIdx.x / 32] = top;
+    __syncthreads();
+    return max_lanes(tops[threadIdx.x % (PACK_THREADS / 32)], PACK_THREADS / 32);
+}
+
+/* 8 values of a byte, as they lie in memory. */
+__device__ __forceinline__ uint2 bytes8(const unsigned (&b)[8])
+{
+    return make_uint2(b[0] | b[1] << 8 | b[2] << 16 | b[3] << 24, b[4] | b[5] << 8 | b[6] << 16 | b[7] << 24);
+}
+
+/* A row's scale, and a value times its inverse; as pack_s8 and pack_e4m3 of conv_pack.c. */
+struct to_s8 {
+    float factor, scale;
+
+    __device__ __forceinline__ to_s8(float top)
+    {
+        top = top > 1e-30f ? top : 127;
+        factor = __fdiv_rn(127, top);
+        scale = __fdiv_rn(top, 127);
+    }
+    __device__ __forceinline__ unsigned operator()(float x) const
+    {
+        return __float_as_uint(__fadd_rn(__fmul_rn(x, factor), 12582912.f)) & 0xff;
+    }
+};
+
+struct to_e4m3 {
+    float factor, scale;
+
+    __device__ __forceinline__ to_e4m3(float top)
+    {
+        const unsigned bits = __float_as_uint(top);
+        const int e =
+            top > 0x1p-100f && bits < 0x7f800000 ? (int)(bits >> 23) - 135 + ((bits & 0x7fffff) > 0x600000) : 0;
+
+        factor = __uint_as_float((unsigned)(127 - e) << 23);
+        scale = __uint_as_float((unsigned)(127 + e) << 23);
+    }
+    __device__ __forceinline__ unsigned operator()(float x) const /* zn_to_e4m3 */
+    {
+        const float v = __fmul_rn(x, factor);
+        const unsigned bits = __float_as_uint(v) & 0x7fffffff, sign = __float_as_uint(v) >> 24 & 0x80;
+
+        if (bits >= 0x43e00000)
+            return sign | (bits > 0x7f800000 ? 0x7f : 0x7e);
+        if (bits < 0x3c800000)
+            return sign | (unsigned)__float2int_rn(__fmul_rn(fabsf(v), 512));
+        return sign | ((bits + 0x7ffff + (bits >> 20 & 1)) >> 20) - (120 << 3);
+    }
+};
+
+template <class Q, class T> __device__ __forceinline__ void pack_row(const zn_args_pack &g)
+{
+    const size_t row = blockIdx.x;
+    const bool padding = row >= (unsigned)g.rows;
+    const T *from = (const T *)g.from + row * (unsigned)g.k;
+    const Q q(padding ? 0 : row_top(from, g.k));
+    float v[8];
+    unsigned b[8] = {};
+
+    for (int i = 8 * (int)threadIdx.x; i < g.k; i += 8 * PACK_THREADS) {
+        if (!padding) {
+            load8(v, from, nullptr, (size_t)i);
+#pragma unroll
+            for (int j = 0; j < 8; j++)
+                b[j] = q(v[j]);
+        }
+        *(uint2 *)((char *)g.to + row * (unsigned)g.k + i) = bytes8(b);
+    }
+    if (threadIdx.x == 0) {
+        g.bias[row] = 0;
+        ((float *)g.scale)[row] = padding ? 0 : q.scale;
+    }
+}
+
+/* Groups of ZN_W_GROUP weights, four threads each; as round_group of quantise.c. */
+template <int TOP, class T> __device__ __forceinline__ void pack_groups(const zn_args_pack &g)
+{
+    const size_t row = blockIdx.x, first = row * (unsigned)g.k;
+    const bool padding = row >= (unsigned)g.rows;
+    const float limit = TOP;
+
+    for (int i = 8 * (int)threadIdx.x; i < 8 * PACK_THREADS * ((g.k + 8 * PACK_THREADS - 1) / (8 * PACK_THREADS));
+         i += 8 * PACK_THREADS) {
+        float v[8] = {}, top = 0, s;
+        f16 scale;
+        unsigned b[8];
+
+        if (i < g.k && !padding)
+            load8(v, (const T *)g.from, nullptr, first + i);
+#pragma unroll
+        for (int j = 0; j < 8; j++)
+            top = fmaxf(top, fabsf(v[j]));
+        scale = __float2half_rn(__fdiv_rn(max_lanes(top, ZN_W_GROUP / 8), limit));
+        s = __half2float(scale);
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            const float x = s > 0 ? __fdiv_rn(v[j], s) : 0;
+
+            b[j] = (unsigned)__float2int_rn(fminf(fmaxf(x == x ? x : 0, -limit), limit));
+            b[j] = TOP == 7 ? (padding ? 0 : b[j] + 8) : b[j] & 0xff;
+        }
+        if (i >= g.k)
+            continue;
+        if (TOP == 7)
+            *(unsigned *)((char *)g.to + (first + i) / 2) =
+                b[0] | b[1] << 4 | b[2] << 8 | b[3] << 12 | b[4] << 16 | b[5] << 20 | b[6] << 24 | b[7] << 28;
+        else
+            *(uint2 *)((char *)g.to + first + i) = bytes8(b);
+        if (i % ZN_W_GROUP == 0)
+            ((f16 *)g.scale)[(first + i) / ZN_W_GROUP] = scale;
+    }
+    if (threadIdx.x == 0)
+        g.bias[row] = 0;
+}
+
 } // namespace
+
+#define PACK(T, from)                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(256) pack_##from##_e4m3(const zn_args_pack g)                         \
+    {                                                                                                                  \
+        pack_row<to_e4m3, T>(g);                                                                                       \
+    }                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(256) pack_##from##_s8(const zn_args_pack g)                           \
+    {                                                                                                                  \
+        pack_row<to_s8, T>(g);                                                                                         \
+    }                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(256) pack_##from##_i8(const zn_args_pack g)                           \
+    {                                                                                                                  \
+        pack_groups<127, T>(g);                                                                                        \
+    }                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(256) pack_##from##_i4(const zn_args_pack g) { pack_groups<7, T>(g); }
+
+PACK(float, f32)
+PACK(f16, f16)
+PACK(bf16, bf16)
 
 #define EXPAND(S, from, T, to)                                                                                         \
     extern "C" __global__ void __launch_bounds__(256) expand_##from##_##to(const zn_args_expand g) { expand<S, T>(g); }
