@@ -589,6 +589,26 @@ static void adaptive_group_norms(void)
     gpu->free(dev, vectors.data);
 }
 
+/* A card that may drive a screen, of 10 multiprocessors: 4e10 multiply-adds a launch. */
+static void short_launches(void)
+{
+    const zn_attention a = { 8, 8, 1, false };
+    const int convs = lines("conv_mma_f16"), attentions = lines("attention_64_f16");
+    zn_error err = { "" };
+    zn_tensor x;
+
+    CHECK(!gpu->open(&dev, 1, &err), "%s", err.text);
+    convolve(ZN_FP16_MATH, 3, 1, 128, 128, 1024, 1024); /* 1.5e11 */
+    CHECK(lines("conv_mma_f16") - convs == 5, "%d launches of a convolution", lines("conv_mma_f16") - convs);
+    x = halves(1, 1, 16384, 512); /* 2.7e11 */
+    gpu->attention(dev, x, x, x, x, &a);
+    CHECK(lines("attention_64_f16") - attentions == 8, "%d launches of attention",
+          lines("attention_64_f16") - attentions);
+    CHECK(gpu->sync(dev, NULL) == ZN_OK, "refused");
+    gpu->free(dev, x.data);
+    gpu->close(dev);
+}
+
 static int on_hopper(void)
 {
     zn_error err = { "" };
@@ -632,6 +652,7 @@ int main(int argc, char **argv)
     } else {
         RUN(a_part_is_no_forward);
         RUN(beside_others);
+        RUN(short_launches);
     }
     zn_engine_close(&engine);
     return test_end();
