@@ -19,7 +19,8 @@ static const float longer = 1.5f, longest = 6;
 static const float steepest = 0.5f; /* change of the flow from pixel to pixel: what is stretched more shows */
 /* Structure that does not count; the part of it that goes, and the size of what is added, from which on, and at which all of it is shape. */
 static const float flat = 0.05f, goes[2] = { 0.2f, 0.5f }, size[2] = { 0.1f, 0.25f };
-static const float most = 0.15f; /* what is added is less */
+static const float most = 0.15f;  /* what is added is less */
+static const float bright = 0.4f; /* what is darker, such as brows, is coloured less */
 /* Parts of a change, of which all moves, and all is added. */
 static const float moves = 0.25f, adds = 0.05f;
 
@@ -148,8 +149,13 @@ static void find_shapes(const work *w, const zn_face_field *field)
     smooth(w->shape, w, 1, 1);
 }
 
+static float lightness(const float *rgb)
+{
+    return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2];
+}
+
 /* What is lacking, but for shapes, soft, its colour more so, and never much. */
-static void soften(const work *w)
+static void soften(const work *w, const zn_face_field *field)
 {
     float *grey = w->a, *colour = w->drawn;
 
@@ -158,11 +164,12 @@ static void soften(const work *w)
     smooth(colour, w, 3, 1);
     for (int i = 0; i < w->n; i++) {
         float *p = colour + i * 3;
-        const float light = 0.299f * p[0] + 0.587f * p[1] + 0.114f * p[2], part = 1 / (1 + fabsf(light) / most);
+        const float light = lightness(p), part = 1 / (1 + fabsf(light) / most);
+        const float colours = part * rise(lightness(field[i] + 3) / bright);
 
         grey[i] = light * part;
         for (int c = 0; c < 3; c++)
-            p[c] = p[c] * part - grey[i];
+            p[c] = colours * (p[c] - light);
     }
     smooth(colour, w, 3, 3);
     for (int i = 0; i < w->n * 3; i++)
@@ -213,7 +220,7 @@ bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask)
         lengthen(&w);
         calm(&w);
         find_shapes(&w, f);
-        soften(&w);
+        soften(&w, f);
         put(field, &w, mask->change);
     }
     free(memory);
