@@ -16,7 +16,7 @@ enum { USUAL = 128 /* side of a face; distances are for it */, CALMER = 20 /* ti
 
 /* A flow found with stiffness is shorter than the true one; and the longest that it may become, in pixels. */
 static const float longer = 1.5f, longest = 6;
-static const float steepest = 0.5f; /* change of the flow from pixel to pixel: what is stretched more shows */
+static const float steepest = 0.4f; /* change of the flow from pixel to pixel: what is stretched more shows */
 /* Structure that does not count; the part of it that goes, and the size of what is added, from which on, and at which all of it is shape. */
 static const float flat = 0.05f, goes[2] = { 0.2f, 0.5f }, size[2] = { 0.1f, 0.25f };
 static const float most = 0.15f;  /* what is added is less */
