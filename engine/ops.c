@@ -68,9 +68,14 @@ void zn_report(zn_ctx *c)
 
 static const double long_ms = 100, part_ms = 25, least_part = 1e9;
 
+bool zn_can_pace(const zn_ctx *c)
+{
+    return c->be->remote && c->progress && c->total > 0;
+}
+
 bool zn_step_is_long(const zn_ctx *c)
 {
-    return c->be->remote && c->progress && c->total > 0 && c->step_ms > long_ms;
+    return zn_can_pace(c) && c->step_ms > long_ms;
 }
 
 void zn_pace(zn_ctx *c, bool on)

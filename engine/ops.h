@@ -58,6 +58,8 @@ typedef struct zn_ctx {
     void *watch_cookie;
 } zn_ctx;
 
+/* Whether somebody may cancel what a remote engine computes. */
+bool zn_can_pace(const zn_ctx *c);
 /* Whether a step took so long that it is not recorded, but launched part by part. */
 bool zn_step_is_long(const zn_ctx *c);
 /* From now on the queue is waited for, or not any more. */

@@ -39,15 +39,15 @@ static uint64_t key_of(const zn_ctx *c, const zn_model *m, const zn_call *call)
     return key;
 }
 
-static double kept_work(const zn_model *m, uint64_t key)
+static const zn_kept *find_kept(const zn_model *m, uint64_t key)
 {
     for (int i = 0; i < m->n_kept; i++)
         if (m->kept[i].key == key)
-            return m->kept[i].work;
-    return 0;
+            return &m->kept[i];
+    return NULL;
 }
 
-static void keep_work(zn_model *m, uint64_t key, double work)
+static void keep(zn_model *m, uint64_t key, double work, bool slow)
 {
     int i = 0;
 
@@ -59,7 +59,7 @@ static void keep_work(zn_model *m, uint64_t key, double work)
     } else if (i == m->n_kept) {
         m->n_kept++;
     }
-    m->kept[i] = (zn_kept){ key, work };
+    m->kept[i] = (zn_kept){ key, work, slow };
 }
 
 void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call)
@@ -67,12 +67,15 @@ void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call)
     const zn_layers *l = &m->binder.layers;
     const zn_streamed streamed = { zn_bind_fetch, &m->binder, l->n ? (double)l->parameters / l->n : 0 };
     const bool streams = m->streams && l->n;
-    const bool paces = !c->dry && !c->trace && zn_step_is_long(c);
-    const bool keeps = !c->dry && !c->trace && !streams && !paces; /* a recorded forward cannot read a file */
+    const bool known = !c->dry && !c->trace && !streams; /* a recorded forward cannot read a file */
     const size_t mark = zn_mark(c->arena);
     const double before = c->work;
     const zn_type outside = c->type;
-    const uint64_t key = keeps && !c->status ? key_of(c, m, call) : 0;
+    const uint64_t key = known && !c->status ? key_of(c, m, call) : 0;
+    const zn_kept *kept = known ? find_kept(m, key) : NULL;
+    const bool slow =
+        !c->dry && !c->trace && (c->step_ms > 0 ? zn_step_is_long(c) : kept && kept->slow && zn_can_pace(c));
+    const bool keeps = known && !slow;
 
     if (c->status)
         return;
@@ -82,22 +85,22 @@ void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call)
         return;
     }
     if (keeps && c->be->replay(c->dev, key)) {
-        c->work += kept_work(m, key);
+        c->work += kept ? kept->work : 0;
         return;
     }
     if (keeps)
         c->be->record(c->dev, key);
     c->type = m->binder.tensors;
     c->streamed = streams ? &streamed : NULL;
-    zn_pace(c, paces);
+    zn_pace(c, slow || (known && !kept && zn_can_pace(c))); /* of a first one it is not known how long it takes */
     m->arch->forward(c, m->net, call);
     zn_pace(c, false);
     c->streamed = NULL;
     c->type = outside;
-    if (keeps) {
+    if (keeps)
         c->be->recorded(c->dev, !c->status);
-        keep_work(m, key, c->work - before);
-    }
+    if (known && !c->status)
+        keep(m, key, c->work - before, slow);
     zn_reset(c->arena, mark);
 }
 

@@ -13,6 +13,7 @@ enum { ZN_MAX_KEPT = 64 };
 typedef struct zn_kept { /* a forward that the backend may replay */
     uint64_t key;
     double work; /* of it, for the progress of its repetitions */
+    bool slow;   /* it is computed in parts, so that it can be cancelled */
 } zn_kept;
 
 typedef struct zn_need { /* bytes */
