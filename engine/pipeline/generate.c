@@ -681,7 +681,7 @@ static zn_status generate(run *r)
     if (r->plan.how.scale == 1)
         open_preview(r);
     s = tokenise(ids, &r->work.n_tokens, &r->plan, &r->result->note, r->err);
-    if (!s && !on_opening(r, 0))
+    if (!s && (!zn_session_await(r->plan.session, &r->plan.choice, on_opening, r) || !on_opening(r, 0)))
         s = zn_fail(r->err, ZN_E_CANCELLED, "cancelled");
     if (!s)
         s = zn_generate_choose(&r->work, &r->result->note, r->err);

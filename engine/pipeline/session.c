@@ -257,9 +257,14 @@ static void drop_computer(zn_session *s, computer *c)
 }
 
 /* Another thread that opens the same engine needs nothing that this one has: waiting is safe inside of a run, too. */
+static const char *engine_of(const zn_choice *choice)
+{
+    return choice && choice->engine && *choice->engine ? choice->engine : "auto";
+}
+
 static zn_status get_engine(zn_engine **out, zn_session *s, const zn_choice *choice, zn_error *err)
 {
-    const char *name = choice && choice->engine && *choice->engine ? choice->engine : "auto";
+    const char *name = engine_of(choice);
     const int n_threads = choice ? choice->n_threads : 0;
     zn_engine *handle = NULL;
     zn_status status;
@@ -291,6 +296,18 @@ static zn_status get_engine(zn_engine **out, zn_session *s, const zn_choice *cho
     return status;
 }
 
+bool zn_session_has_engine(zn_session *s, const zn_choice *choice)
+{
+    const computer *c;
+    bool ready;
+
+    zn_lock_take(&s->lock);
+    c = find_computer(s, engine_of(choice), choice ? choice->n_threads : 0);
+    ready = c && c->state == READY;
+    zn_lock_give(&s->lock);
+    return ready;
+}
+
 bool zn_session_is_remote(zn_session *s, const zn_choice *choice)
 {
     zn_engine *engine;
@@ -304,6 +321,16 @@ void zn_session_started(zn_session *s)
     while (s->starting)
         zn_lock_wait(&s->lock, &s->changed);
     zn_lock_give(&s->lock);
+}
+
+bool zn_session_is_starting(zn_session *s)
+{
+    bool starting;
+
+    zn_lock_take(&s->lock);
+    starting = s->starting > 0;
+    zn_lock_give(&s->lock);
+    return starting;
 }
 
 void zn_session_starting(zn_session *s, int more)

@@ -22,6 +22,13 @@ void zn_task_resume(zn_task_turn *t);
 
 /* So many threads more start an engine. */
 void zn_session_starting(zn_session *session, int more);
+bool zn_session_is_starting(zn_session *session);
+/* Whether that engine is open. */
+bool zn_session_has_engine(zn_session *session, const zn_choice *choice);
+/* Opens that engine in a thread of its own and waits for it; false: progress, which is asked meanwhile, has cancelled.  A failure is that of
+ * the first who needs it. */
+bool zn_session_await(zn_session *session, const zn_choice *choice, bool (*progress)(void *cookie, double done),
+                      void *cookie);
 
 /* The precision that the networks of a choice are opened with: what was asked for, $ZENITH_PRECISION, "auto", or, with a note,
  * fp32 where a CPU lacks that.  note: NULL, or gets the sentence. */

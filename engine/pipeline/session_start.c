@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* session_start.c - an engine that is opened in a thread of its own. */
+#define _POSIX_C_SOURCE 200809L
+
 #include "session.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 typedef struct starter {
     zn_session *session;
@@ -39,4 +42,20 @@ void zn_session_start(zn_session *session, const zn_choice *choice)
     }
     zn_session_starting(session, -1);
     free(t);
+}
+
+bool zn_session_await(zn_session *session, const zn_choice *choice, bool (*progress)(void *cookie, double done),
+                      void *cookie)
+{
+    const struct timespec pause = { 0, 2000000 };
+
+    if (zn_session_has_engine(session, choice))
+        return true;
+    zn_session_start(session, choice);
+    while (zn_session_is_starting(session)) {
+        if (!progress(cookie, 0))
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
 }
