@@ -19,8 +19,8 @@ static const float longer = 1.5f, longest = 6;
 static const float steepest = 0.4f; /* change of the flow from pixel to pixel: what is stretched more shows */
 /* Structure that does not count; the part of it that goes, and the size of what is added, from which on, and at which all of it is shape. */
 static const float flat = 0.05f, goes[2] = { 0.2f, 0.5f }, size[2] = { 0.1f, 0.25f };
-static const float most = 0.15f;  /* what is added is less */
-static const float bright = 0.4f; /* what is darker, such as brows, is coloured less */
+static const float most = 0.15f, tint = 0.03f; /* what is added, and its colour, are less */
+static const float bright = 0.4f;              /* what is darker, such as brows, is coloured less */
 /* Parts of a change, of which all moves, and all is added. */
 static const float moves = 0.25f, adds = 0.05f;
 
@@ -157,23 +157,24 @@ static float lightness(const float *rgb)
 /* What is lacking, but for shapes, soft, its colour more so, and never much. */
 static void soften(const work *w, const zn_face_field *field)
 {
-    float *grey = w->a, *colour = w->drawn;
+    float *grey = w->a, *added = w->drawn;
 
     for (int i = 0; i < w->n * 3; i++)
-        colour[i] *= 1 - w->shape[i / 3];
-    smooth(colour, w, 3, 1);
+        added[i] *= 1 - w->shape[i / 3];
+    smooth(added, w, 3, 1);
     for (int i = 0; i < w->n; i++) {
-        float *p = colour + i * 3;
+        float *p = added + i * 3;
         const float light = lightness(p), part = 1 / (1 + fabsf(light) / most);
-        const float colours = part * rise(lightness(field[i] + 3) / bright);
+        const float colour = fmaxf(fabsf(p[0] - light), fmaxf(fabsf(p[1] - light), fabsf(p[2] - light)));
+        const float colours = part * rise(lightness(field[i] + 3) / bright) / (1 + colour / tint);
 
         grey[i] = light * part;
         for (int c = 0; c < 3; c++)
             p[c] = colours * (p[c] - light);
     }
-    smooth(colour, w, 3, 3);
+    smooth(added, w, 3, 3);
     for (int i = 0; i < w->n * 3; i++)
-        colour[i] += grey[i / 3];
+        added[i] += grey[i / 3];
 }
 
 /* field: what is added, and the flow in parts of the frame; both end softly with the change and towards the edges. */
