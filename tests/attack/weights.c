@@ -113,6 +113,16 @@ static void put_header(bytes *b, rnd *r, size_t *size)
     *size = at;
 }
 
+/* The file of a header and data, sometimes damaged. */
+static void end_safetensors(bytes *b, rnd *r, bytes *header, bytes *data)
+{
+    put_safetensors(b, header, data);
+    if (chance(r, 10))
+        mutate(b, r, 2);
+    bytes_free(header);
+    bytes_free(data);
+}
+
 void make_safetensors(bytes *b, rnd *r)
 {
     bytes header = { 0 }, data = { 0 };
@@ -125,11 +135,7 @@ void make_safetensors(bytes *b, rnd *r)
         put_number(&data, 1, rnd_next(r));
     if (chance(r, 5))
         put_fill(&data, 7, below(r, 9));
-    put_safetensors(b, &header, &data);
-    if (chance(r, 10))
-        mutate(b, r, 2);
-    bytes_free(&header);
-    bytes_free(&data);
+    end_safetensors(b, r, &header, &data);
 }
 
 /* ---- GGUF -------------------------------------------------------------------------------------------------------------- */
@@ -477,11 +483,7 @@ void make_mlx(bytes *b, rnd *r)
         }
     }
     put_text(&header, "}");
-    put_safetensors(b, &header, &data);
-    if (chance(r, 10))
-        mutate(b, r, 2);
-    bytes_free(&header);
-    bytes_free(&data);
+    end_safetensors(b, r, &header, &data);
 }
 
 /* e4m3 with scales beside it, under any of their names; some are missing, of another type, or too many. */
@@ -515,9 +517,5 @@ void make_fp8(bytes *b, rnd *r)
         }
     }
     put_text(&header, "}");
-    put_safetensors(b, &header, &data);
-    if (chance(r, 10))
-        mutate(b, r, 2);
-    bytes_free(&header);
-    bytes_free(&data);
+    end_safetensors(b, r, &header, &data);
 }
