@@ -434,24 +434,12 @@ zn_op_cache_put (const zn_key *key, GBytes *bytes)
 }
 
 guint64
-zn_op_cache_held (void)
+zn_op_cache_size (gboolean filed)
 {
   guint64 size;
 
   g_mutex_lock (&lock);
-  size = held_size;
-  g_mutex_unlock (&lock);
-
-  return size;
-}
-
-guint64
-zn_op_cache_filed (void)
-{
-  guint64 size;
-
-  g_mutex_lock (&lock);
-  size = (guint64) file_size;
+  size = filed ? (guint64) file_size : held_size;
   g_mutex_unlock (&lock);
 
   return size;

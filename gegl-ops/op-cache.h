@@ -38,8 +38,7 @@ gboolean zn_op_cache_takes (gsize size);
 /* The same for the engine's composites. */
 extern const zn_keep zn_op_keep;
 
-/* What is kept now, in memory and in the file; for tests, found by their names. */
-G_MODULE_EXPORT guint64 zn_op_cache_held (void);
-G_MODULE_EXPORT guint64 zn_op_cache_filed (void);
+/* What is kept now, in memory or in the file; for tests, which find it by its name. */
+G_MODULE_EXPORT guint64 zn_op_cache_size (gboolean filed);
 
 #endif

@@ -13,8 +13,7 @@ const gchar *ops_self;
 gchar       *ops_folder;
 guint (*ops_network_runs) (void);
 guint64 (*ops_network_pixels) (void);
-guint64 (*ops_cache_held) (void);
-guint64 (*ops_cache_filed) (void);
+guint64 (*ops_cache_size) (gboolean filed);
 
 const Filter filters[N_FILTERS] = {
   { "zenith:identity", "" },
@@ -341,8 +340,7 @@ ops_begin (int *argc, char ***argv)
     {
       g_module_symbol (module, "zn_op_network_runs", (gpointer *) &ops_network_runs);
       g_module_symbol (module, "zn_op_network_pixels", (gpointer *) &ops_network_pixels);
-      g_module_symbol (module, "zn_op_cache_held", (gpointer *) &ops_cache_held);
-      g_module_symbol (module, "zn_op_cache_filed", (gpointer *) &ops_cache_filed);
+      g_module_symbol (module, "zn_op_cache_size", (gpointer *) &ops_cache_size);
     }
 
   if (gegl_has_operation ("zenith:denoise"))

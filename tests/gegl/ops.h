@@ -30,8 +30,7 @@ extern const gchar *ops_self;
 extern gchar       *ops_folder;          /* weights by the names that users see */
 extern guint (*ops_network_runs) (void); /* NULL: the module does not count */
 extern guint64 (*ops_network_pixels) (void);
-extern guint64 (*ops_cache_held) (void);
-extern guint64 (*ops_cache_filed) (void);
+extern guint64 (*ops_cache_size) (gboolean filed);
 
 /* FALSE, and a line that says so, if GEGL does not find the operations. */
 gboolean ops_begin (int *argc, char ***argv);

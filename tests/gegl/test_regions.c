@@ -374,10 +374,10 @@ test_canvas_is_kept (void)
       gegl_node_blit_buffer (run.op, out, &run.box, 0, GEGL_ABYSS_NONE);
       CHECK (! ! (ops_network_runs () - before) == ! i, "round %d: %u runs", i,
              ops_network_runs () - before);
-      CHECK (ops_cache_held () <= (256 << 20) && ops_cache_filed () > 0 &&
-                 ops_cache_held () + ops_cache_filed () >= need,
+      CHECK (ops_cache_size (FALSE) <= (256 << 20) && ops_cache_size (TRUE) > 0 &&
+                 ops_cache_size (FALSE) + ops_cache_size (TRUE) >= need,
              "%" G_GUINT64_FORMAT " MiB held, %" G_GUINT64_FORMAT " in the file",
-             ops_cache_held () >> 20, ops_cache_filed () >> 20);
+             ops_cache_size (FALSE) >> 20, ops_cache_size (TRUE) >> 20);
       got[i] = pixels_of (out, GEGL_RECTANGLE (3990, 3990, 320, 320), "R'G'B'A float");
       run_free (&run);
       g_object_unref (out);
