@@ -13,6 +13,7 @@
 #include "picture.h"
 #include "zenith-apply.h"
 #include "zenith-open.h"
+#include "zenith-pixels.h"
 
 #define PROMPT_MAX 4000 /* bytes */
 #define TRIAL 64        /* pixels a side of zn_job_try()'s picture                      */
@@ -202,7 +203,7 @@ generate (ZnBatch *batch, gint fd, gchar **computed_by, GError **error)
       picture = zn_picture_new (all->width, all->height, &batch->budget, error);
       if (picture)
         {
-          gegl_buffer_copy (made, all, GEGL_ABYSS_NONE, picture->buffer, all);
+          zn_pixels_copy (made, all, picture->buffer);
           *computed_by = g_strdup (zn_apply_computed_by (made));
         }
       g_object_unref (made);

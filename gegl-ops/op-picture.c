@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "op-picture.h"
+#include "zenith_number.h"
 
 #define STRIP_ROWS 64 /* of a buffer in memory at a time */
 
@@ -17,9 +18,7 @@ static gfloat
 light_of_grey (const Babl *space)
 {
   const gfloat grey[3]  = { 0.5f, 0.5f, 0.5f };
-  gfloat       light[3] = {
-          0.0f,
-  };
+  gfloat       light[3] = { 0.0f };
 
   babl_process (babl_fish (babl_format_with_space ("R'G'B' float", space),
                            babl_format_with_space ("RGB float", space)),
@@ -55,14 +54,29 @@ zn_op_picture_format (GeglOperation *operation, const gchar *pad)
 
 /* ---- pixels --------------------------------------------------------------- */
 
-/* The pixels in their own format, even if that is linear. */
+/* The pixels in their own format, even if that is linear.  babl takes the conversion that was fastest
+ * when it tried them, and not all give the same bits: whole numbers are read here. */
 static void
 get_stored (const ZnOpPicture *picture, zn_rect rect, gfloat *pixels)
 {
-  GeglRectangle place = { picture->box.x + rect.x, picture->box.y + rect.y, rect.w, rect.h };
+  GeglRectangle place  = { picture->box.x + rect.x, picture->box.y + rect.y, rect.w, rect.h };
+  const Babl   *stored = gegl_buffer_get_format (picture->buffer);
+  const gchar  *full   = zn_samples_full (babl_format_get_encoding (stored));
+  const gsize   n      = (gsize) rect.w * rect.h;
+  const gint    from   = babl_format_get_n_components (stored);
+  const gint    bpp    = babl_format_get_bytes_per_pixel (stored);
+  gpointer      raw    = pixels;
 
-  gegl_buffer_get (picture->buffer, &place, 1.0, picture->format, pixels, GEGL_AUTO_ROWSTRIDE,
-                   GEGL_ABYSS_CLAMP);
+  if (full && picture->format == babl_format_with_space (full, babl_format_get_space (stored)))
+    raw = gegl_malloc (n * bpp);
+  gegl_buffer_get (picture->buffer, &place, 1.0, raw == pixels ? picture->format : stored, raw,
+                   GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_CLAMP);
+  if (raw != pixels)
+    {
+      zn_samples_read (pixels, babl_format_get_n_components (picture->format), raw, from, n,
+                       bpp / from);
+      gegl_free (raw);
+    }
 }
 
 void

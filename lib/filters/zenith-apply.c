@@ -16,6 +16,7 @@
 #include <glib/gi18n-lib.h>
 
 #include "zenith-apply.h"
+#include "zenith-pixels.h"
 #include "zenith_number.h"
 
 #define CANCEL_KEY "zenith-cancel"
@@ -307,12 +308,11 @@ run_process (Run                 *run,
              GError             **error)
 {
   const ZnFilter *filter = settings->filter;
-  GeglNode *output = gegl_node_new_child (run->graph, "operation", "gegl:write-buffer", "buffer",
-                                          dest, NULL);
-  GeglProcessor *processor;
-  gint           chunk;
-  gboolean       more;
-  gboolean       ok = TRUE;
+  GeglNode       *output = zn_pixels_sink (run->graph, dest);
+  GeglProcessor  *processor;
+  gint            chunk;
+  gboolean        more;
+  gboolean        ok = TRUE;
 
   gegl_node_link (run->result, output);
   processor = gegl_node_new_processor (output, roi);

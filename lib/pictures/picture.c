@@ -9,6 +9,7 @@
 #include "picture.h"
 #include "pictures-config.h"
 #include "zenith-open.h"
+#include "zenith-pixels.h"
 #include "zenith-settings.h"
 
 #define MAX_SIDE (1 << 20) /* pixels; as the operations have it   */
@@ -278,8 +279,8 @@ zn_picture_put_rows (const ZnPicture *picture, gint y, gint rows, gconstpointer 
 void
 zn_picture_get_rows (const ZnPicture *picture, ZnDepth depth, gint y, gint rows, gpointer pixels)
 {
-  gegl_buffer_get (picture->buffer, GEGL_RECTANGLE (0, y, picture->width, rows), 1.0,
-                   zn_picture_babl (picture, depth), pixels, GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
+  zn_pixels_get (picture->buffer, GEGL_RECTANGLE (0, y, picture->width, rows),
+                 zn_picture_babl (picture, depth), pixels);
 }
 
 void

@@ -183,6 +183,18 @@ go 1 "transparency to JPEG" $fast alpha.png "$tmp/alpha.jpg"
 says "is a sentence" 'cannot be transparent'
 check "and no file" "there is one" test ! -e "$tmp/alpha.jpg"
 
+# ---- the same bytes whatever babl takes ----------------------------------------------------------------------
+
+# babl notes which of its conversions was fastest; with no tolerance it takes none of them, and rounds in another way.
+mkdir "$tmp/any"
+for f in "-depth 16 PNG48:sixteen.png" "-colorspace Gray -depth 8 -define png:color-type=0 grey.png" "-quality 92 photo.jpg"; do
+  (cd "$tmp/any" && convert -seed 3 -size 320x240 plasma:red-blue $f)
+done
+go 0 "babl's fastest" $fast "$tmp/any" "$tmp/any-fastest"
+XDG_CACHE_HOME=$tmp/cache2 BABL_TOLERANCE=0.00000000001 go 0 "babl's exact" $fast "$tmp/any" "$tmp/any-exact"
+check "the same bytes" "$(cd "$tmp/any" && for f in *; do cmp "../any-fastest/$f" "../any-exact/$f"; done 2>&1)" \
+  test "$(sums "$tmp/any-fastest")" = "$(sums "$tmp/any-exact")"
+
 # ---- larger results ------------------------------------------------------------------------------------------
 
 mkdir "$tmp/small"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* test_number.c - numbers from and to text, against the C library in the C locale. */
+/* test_number.c - numbers from and to text, against the C library in the C locale; samples of pixels. */
 #include "test.h"
 
 #include "zenith_number.h"
@@ -237,6 +237,59 @@ static void test_printed(void)
     CHECK(!strcmp(zn_number_print(text, INFINITY), "inf") && !strcmp(zn_number_print(text, NAN), "nan"), "%s", text);
 }
 
+/* All samples come back; a float becomes the nearest one, halves the larger. */
+static void samples(int bytes)
+{
+    const int most = bytes == 1 ? 255 : 65535;
+    float v[4] = { 0 }, want;
+    uint16_t raw = 0, k;
+    int bad = 0;
+
+    for (int i = 0; i <= most; i++) {
+        uint8_t small = (uint8_t)i;
+
+        k = (uint16_t)i;
+        zn_samples_read(v, 1, bytes == 1 ? (void *)&small : (void *)&k, 1, 1, bytes);
+        want = (float)i / (float)most;
+        bad += v[0] != want;
+        for (int side = -1; side <= 1 && i < most; side++) { /* around the middle to the next one */
+            float middle = (float)((i + 0.5) / most);
+            double exact;
+
+            middle = side ? nextafterf(middle, side < 0 ? 0 : 1) : middle;
+            exact = (double)middle * most;
+            raw = 0;
+            zn_samples_write(&raw, &middle, 1, bytes);
+            bad += (bytes == 1 ? *(uint8_t *)&raw : raw) != i + (exact - i >= 0.5);
+        }
+        raw = 0;
+        zn_samples_write(&raw, v, 1, bytes);
+        bad += (bytes == 1 ? *(uint8_t *)&raw : raw) != i;
+    }
+    CHECK(!bad, "%d bytes: %d are wrong", bytes, bad);
+}
+
+static void test_samples(void)
+{
+    static const float odd[9] = { -1, NAN, -INFINITY, 2, INFINITY, 1, 0, -0.0f, 1e-30f };
+    static const uint8_t want[9] = { 0, 0, 0, 255, 255, 255, 0, 0, 0 }, grey[4] = { 51, 255, 102, 0 };
+    uint8_t got[9];
+    float v[8];
+
+    samples(1);
+    samples(2);
+    zn_samples_write(got, odd, 9, 1);
+    CHECK(!memcmp(got, want, 9), "beyond 0..1: %d %d %d %d %d", got[0], got[1], got[2], got[3], got[4]);
+    zn_samples_read(v, 4, grey, 2, 2, 1);
+    CHECK(v[0] == 0.2f && v[2] == 0.2f && v[3] == 1 && v[4] == 0.4f && v[6] == 0.4f && v[7] == 0, "grey with alpha");
+    zn_samples_read(v, 3, grey, 1, 2, 1);
+    CHECK(v[0] == 0.2f && v[2] == 0.2f && v[3] == 1 && v[5] == 1, "grey");
+    CHECK(!strcmp(zn_samples_full("Y'A u16"), "R'G'B'A float") && !strcmp(zn_samples_full("RGB u8"), "RGB float"),
+          "names");
+    CHECK(!zn_samples_full("R'G'B' half") && !zn_samples_full("R'aG'aB'aA u8") && !zn_samples_full("u8"),
+          "other names");
+}
+
 /* The same in a language that writes 12,5, where one is installed. */
 static void test_locale(void)
 {
@@ -265,6 +318,7 @@ int main(void)
     RUN(test_refused);
     RUN(test_long);
     RUN(test_printed);
+    RUN(test_samples);
     RUN(test_locale);
     return test_end();
 }
