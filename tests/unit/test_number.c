@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-enum { RANDOM = INSTRUMENTED ? 2000 : 40000 };
+enum { RANDOM = INSTRUMENTED ? 2000 : 10000 };
 
 static uint64_t random_bits(void)
 {
