@@ -252,9 +252,13 @@ typedef struct zn_enhance { /* what a task asks for */
     const char *weights;    /* its file, a text that must live as long as the plan; NULL or "": its own */
     zn_value set[ZN_MAX_SETTINGS];
     int32_t n_set;
-    bool found[ZN_MAX_SETTINGS]; /* of set: where it is 0, the network is told what is found in the picture */
-    bool seeks_noise;            /* the network is told the noise of the picture, which is measured */
-    double fading; /* the network sees the picture with its channels stretched, by so much of what zn_faults say */
+    bool found[ZN_MAX_SETTINGS];   /* of set: where it is 0, the network is told what is found in the picture, */
+    double least[ZN_MAX_SETTINGS]; /* ... but at least this */
+    const char *first; /* id of a denoiser whose result the network sees, if its weights are there; NULL: none */
+    double sigma;      /* ... of 255: what it is told; 0: the noise of the picture, which is measured */
+    double grain;      /* ... 0..1: how much of the lightness that it removes is left */
+    bool seeks_noise;  /* the network is told the noise of the picture, which is measured */
+    double fading;     /* the network sees the picture with its channels stretched, by so much of what zn_faults say */
     double strength, luma, chroma, detail; /* of a result of the picture's size */
     double sharpen; /* likewise: adds so much of what is fine in the lightness of the network's output */
 } zn_enhance;
@@ -263,7 +267,7 @@ typedef struct zn_enhance_plan {
     zn_enhance how;
     zn_choice choice; /* its texts must live as long */
     zn_session *session;
-    zn_grid grid;
+    zn_grid grid, first;   /* of how.first, if there is one */
     int32_t w, h;          /* of the result */
     int32_t reach;         /* pixels around one that blend() looks at */
     bool nothing;          /* the result is the picture itself: there is nothing to run */

@@ -24,8 +24,8 @@ typedef struct work {
     const zn_source *in;
     const zn_watcher *watch;
     zn_error *err;
-    zn_use *use;
-    double start, span; /* the part of the whole that is now done */
+    zn_use *use, *first; /* NULL: there is none, or it has nothing to do */
+    double start, span;  /* the part of the whole that is now done */
 } work;
 
 static bool on_progress(void *cookie, double done)
@@ -41,6 +41,27 @@ static zn_status open_network(zn_use **use, const zn_enhance_plan *p, work *k, z
     const zn_terms terms = { .choice = p->choice, .progress = k ? on_progress : NULL, .cookie = k };
 
     return zn_use_begin(use, p->session, p->how.model, p->how.weights, &terms, err);
+}
+
+static zn_status open_first(zn_use **use, const zn_enhance_plan *p, work *k, zn_error *err)
+{
+    const zn_terms terms = { .choice = p->choice, .progress = k ? on_progress : NULL, .cookie = k };
+
+    return p->how.first ? zn_use_begin(use, p->session, p->how.first, NULL, &terms, err) : ZN_OK;
+}
+
+/* What a denoiser that comes first is told. */
+static zn_job first_job(const zn_enhance *how, zn_value set[2])
+{
+    set[0] = (zn_value){ "sigma", how->sigma };
+    set[1] = (zn_value){ "sigma-scale", 1 };
+    return (zn_job){ .set = set, .n_set = how->sigma == 0 ? 2 : 1 };
+}
+
+/* Whether the noise of the picture is measured, for either network. */
+static bool seeks_noise(const zn_enhance *how)
+{
+    return how->seeks_noise || (how->first && how->sigma == 0);
 }
 
 /* ---- describe ------------------------------------------------------------------------------------------------------ */
@@ -59,6 +80,27 @@ static bool seeks_damage(const zn_enhance *how)
         if (how->found[i] && how->set[i].value == 0)
             return true;
     return how->fading > 0;
+}
+
+/* The network sees the other one's result: a change depends on what that sees, too. */
+static zn_status add_first(zn_enhance_plan *p, zn_error *err)
+{
+    zn_use *use = NULL;
+    zn_value set[2];
+    const zn_job job = first_job(&p->how, set);
+    zn_status s = open_first(&use, p, NULL, NULL);
+
+    if (s) {
+        p->how.first = NULL;
+        return ZN_OK;
+    }
+    s = zn_model_grid(&p->first, zn_use_model(use), p->grid.w, p->grid.h, &job, err);
+    p->grid.halo += p->first.halo;
+    p->mapped = p->how.sigma == 0 && zn_model_level_reach(zn_use_model(use)) > 0;
+    zn_key_add_text(&p->network, zn_use_name(use));
+    zn_key_add(&p->network, &p->how.sigma, sizeof p->how.sigma);
+    zn_use_end(&use);
+    return s;
 }
 
 zn_status zn_enhance_describe(zn_enhance_plan *p, zn_session *session, const zn_choice *choice, const zn_enhance *how,
@@ -88,10 +130,12 @@ zn_status zn_enhance_describe(zn_enhance_plan *p, zn_session *session, const zn_
         p->grid.halo += ZN_ENLARGE_REACH;
     p->w *= p->grid.scale;
     p->h *= p->grid.scale;
-    p->measured = how->seeks_noise || seeks_damage(how);
     p->mapped = how->seeks_noise && zn_model_level_reach(zn_use_model(use)) > 0;
     zn_makers_add(&p->computed_by, use);
     zn_key_add_text(&p->network, zn_use_name(use));
+    if (!s && how->first)
+        s = add_first(p, err);
+    p->measured = seeks_noise(&p->how) || seeks_damage(how);
     p->key = p->network;
     add_settings(&p->key, how);
     zn_key_add(&p->key, &how->fading, sizeof how->fading);
@@ -113,12 +157,12 @@ static void round_noise(zn_noise_table *noise)
     }
 }
 
-static zn_status measure(zn_enhance_result *result, const zn_enhance_plan *p, const zn_use *use, const zn_source *in,
-                         zn_error *err)
+static zn_status measure(zn_enhance_result *result, const zn_enhance_plan *p, const zn_use *use, const zn_use *first,
+                         const zn_source *in, zn_error *err)
 {
     zn_status s = ZN_OK;
 
-    if (p->how.seeks_noise && !(s = zn_noise_levels(&result->noise, zn_use_model(use), in, err)))
+    if (seeks_noise(&p->how) && !(s = zn_noise_levels(&result->noise, zn_use_model(first ? first : use), in, err)))
         round_noise(&result->noise);
     if (!s && seeks_damage(&p->how))
         s = zn_damage_measure(&result->damage, in, err);
@@ -127,14 +171,17 @@ static zn_status measure(zn_enhance_result *result, const zn_enhance_plan *p, co
 
 zn_status zn_enhance_measure(zn_enhance_result *result, const zn_enhance_plan *p, const zn_source *in, zn_error *err)
 {
-    zn_use *use = NULL;
+    zn_use *use = NULL, *first = NULL;
     zn_task_turn turn;
     zn_status s = open_network(&use, p, NULL, err);
 
+    if (!s)
+        s = open_first(&first, p, NULL, err);
     if (!s && !(s = zn_task_begin(&turn, p->session, err))) {
-        s = measure(result, p, use, in, err);
+        s = measure(result, p, use, first, in, err);
         zn_task_end(&turn);
     }
+    zn_use_end(&first);
     zn_use_end(&use);
     return s;
 }
@@ -147,7 +194,7 @@ void zn_enhance_key_measured(zn_key *key, const zn_enhance_plan *p, const zn_enh
         zn_key_add(key, noise->least, sizeof noise->least);
         zn_key_add(key, &noise->clean, sizeof noise->clean);
         zn_key_add(key, &noise->more, sizeof noise->more);
-    } else if (p->how.seeks_noise)
+    } else if (seeks_noise(&p->how))
         zn_key_add(key, noise->median, sizeof noise->median);
     if (seeks_damage(&p->how)) {
         const zn_faults *d = &result->damage;
@@ -212,22 +259,87 @@ static double told(const work *k, int i)
     const zn_enhance *how = &k->plan->how;
     const zn_faults *d = &k->result->damage;
     const char *key = how->set[i].key;
+    float found;
 
     if (!how->found[i] || how->set[i].value != 0)
         return how->set[i].value;
-    return (double)(!strcmp(key, "noise") ? d->noise : !strcmp(key, "artefacts") ? d->artefacts : d->blur);
+    found = !strcmp(key, "noise") ? d->noise : !strcmp(key, "artefacts") ? d->artefacts : d->blur;
+    return how->least[i] > (double)found ? how->least[i] : (double)found;
 }
 
-/* What the network makes of a part of the picture.
- *
- * A part that crosses a line of the tiles' lattice would be computed in several tiles.  Instead the network gets the part and what
- * lies up to a halo around it as a picture of its own, cut on the engine's lattice: neither sees the difference. */
-static zn_status make_part(float *made, work *k, zn_rect part)
+/* The rows of a plane; what a network sees is in 0..1. */
+static bool read_plane(void *cookie, zn_rect r, float *dst)
+{
+    const zn_plane *p = cookie;
+
+    for (int y = r.y; y < r.y + r.h; y++) {
+        const float *src = p->rgb + ((size_t)(y - p->at.y) * (size_t)p->at.w + (size_t)(r.x - p->at.x)) * 3;
+
+        for (int i = 0; i < 3 * r.w; i++)
+            *dst++ = zn_clean(src[i]);
+    }
+    return true;
+}
+
+static bool on_first(void *cookie, double done)
+{
+    (void)done;
+    return on_progress(cookie, 0);
+}
+
+/* Gives back some of the lightness that was removed. */
+static zn_status leave_grain(zn_plane *made, work *k)
+{
+    const float grain = (float)k->plan->how.grain;
+    const size_t n = (size_t)made->at.w * (size_t)made->at.h;
+    float *was = grain > 0 ? malloc(n * 3 * sizeof *was) : NULL;
+    zn_status s = ZN_OK;
+
+    if (grain > 0 && !was)
+        s = zn_fail(k->err, ZN_E_MEMORY, "out of memory");
+    else if (grain > 0 && !k->in->read(k->in->cookie, made->at, was))
+        s = zn_fail(k->err, ZN_E_FILE, "the picture could not be read");
+    for (size_t i = 0; !s && was && i < n; i++) {
+        const float back = grain * (zn_luma(was + 3 * i) - zn_luma(made->rgb + 3 * i));
+
+        for (int c = 0; c < 3; c++)
+            made->rgb[3 * i + (size_t)c] += back;
+    }
+    free(was);
+    return s;
+}
+
+/* What the denoiser that comes first makes of a part, cut on its lattice as below. */
+static zn_status make_first(float *made, work *k, zn_rect part)
+{
+    const zn_grid *g = &k->plan->first;
+    const int x = part.x / g->lattice * g->lattice, y = part.y / g->lattice * g->lattice;
+    const zn_rect whole = { x, y, part.x + part.w - x, part.y + part.h - y };
+    window from = { .in = k->in,
+                    .at = zn_rect_meet(zn_rect_widen(whole, zn_round_up(g->halo, g->lattice)),
+                                       (zn_rect){ 0, 0, g->w, g->h }) };
+    const zn_source source = { from.at.w, from.at.h, 3, read_window, &from };
+    zn_plane plane = { { part.x - from.at.x, part.y - from.at.y, part.w, part.h }, made };
+    const zn_sink sink = { write_plane, &plane };
+    zn_value set[2];
+    zn_job job = first_job(&k->plan->how, set);
+    zn_status s;
+
+    job.tile = zn_imax(plane.at.x + part.w, plane.at.y + part.h);
+    job.progress = on_first;
+    job.cookie = k;
+    job.noise = k->plan->how.sigma == 0 ? &k->result->noise : NULL;
+    s = zn_use_run_region(k->first, &sink, &source, plane.at, &job, &k->result->note, k->err);
+    if (!s)
+        zn_makers_add(&k->result->computed_by, k->first);
+    return s;
+}
+
+/* Runs the network on a part of what `from` shows. */
+static zn_status run_part(float *made, work *k, window *from, zn_rect part)
 {
     const zn_grid *g = &k->plan->grid;
-    const zn_rect all = { 0, 0, g->w, g->h };
-    window from = { .in = k->in, .at = all };
-    zn_source source = { 0, 0, 3, read_window, &from };
+    const zn_source source = { from->at.w, from->at.h, 3, read_window, from };
     zn_plane plane = { .rgb = made };
     const zn_sink sink = { write_plane, &plane };
     zn_value set[ZN_MAX_SETTINGS];
@@ -239,25 +351,49 @@ static zn_status make_part(float *made, work *k, zn_rect part)
                    .noise = k->plan->how.seeks_noise ? &k->result->noise : NULL };
     zn_status s;
 
-    k->result->ran = true;
-    stretch(&from, k->plan->how.fading, &k->result->damage);
+    stretch(from, k->plan->how.fading, &k->result->damage);
     for (int i = 0; i < job.n_set; i++)
         set[i] = (zn_value){ k->plan->how.set[i].key, told(k, i) };
-    if (k->plan->mapped && k->result->noise.clean == 1) /* there is nothing to remove */
-        return k->in->read(k->in->cookie, part, made) ? ZN_OK
-                                                      : zn_fail(k->err, ZN_E_FILE, "the picture could not be read");
-    if (zn_grid_crosses(g, part))
-        from.at = zn_rect_meet(zn_rect_widen(part, zn_round_up(g->halo, g->cell)), all);
-    part.x -= from.at.x;
-    part.y -= from.at.y;
-    source.w = from.at.w;
-    source.h = from.at.h;
-    if (from.at.w != all.w || from.at.h != all.h)
+    part.x -= from->at.x;
+    part.y -= from->at.y;
+    if (from->at.w != g->w || from->at.h != g->h)
         job.tile = zn_imax(part.x + part.w, part.y + part.h);
     plane.at = zn_grid_result(g, part);
     s = zn_use_run_region(k->use, &sink, &source, plane.at, &job, &k->result->note, k->err);
     if (!s)
         zn_makers_add(&k->result->computed_by, k->use);
+    return s;
+}
+
+/* What the network makes of a part of the picture.
+ *
+ * A part that crosses a line of the tiles' lattice would be computed in several tiles.  Instead the network gets the part and what
+ * lies up to a halo around it as a picture of its own, cut on the engine's lattice: neither sees the difference. */
+static zn_status make_part(float *made, work *k, zn_rect part)
+{
+    const zn_grid *g = &k->plan->grid;
+    const zn_rect all = { 0, 0, g->w, g->h };
+    const zn_rect around = zn_rect_meet(zn_rect_widen(part, zn_round_up(g->halo - k->plan->first.halo, g->cell)), all);
+    const bool clean = k->plan->mapped && k->result->noise.clean == 1; /* there is nothing to remove */
+    window from = { .in = k->in, .at = zn_grid_crosses(g, part) ? around : all };
+    zn_plane seen = { .at = around };
+    const zn_source instead = { g->w, g->h, 3, read_plane, &seen };
+    zn_status s = ZN_OK;
+
+    k->result->ran = true;
+    if (clean && !k->plan->how.first)
+        return k->in->read(k->in->cookie, part, made) ? ZN_OK
+                                                      : zn_fail(k->err, ZN_E_FILE, "the picture could not be read");
+    if (k->first && !clean) {
+        seen.rgb = malloc((size_t)around.w * (size_t)around.h * 3 * sizeof *seen.rgb);
+        s = seen.rgb ? make_first(seen.rgb, k, around) : zn_fail(k->err, ZN_E_MEMORY, "out of memory");
+        if (!s)
+            s = leave_grain(&seen, k);
+        from = (window){ .in = &instead, .at = around };
+    }
+    if (!s)
+        s = run_part(made, k, &from, part);
+    free(seen.rgb);
     return s;
 }
 
@@ -275,10 +411,13 @@ zn_status zn_enhance_make(float *made, zn_enhance_result *result, const zn_enhan
     zn_task_turn turn;
     zn_status s = open_network(&k.use, p, &k, err);
 
+    if (!s)
+        s = open_first(&k.first, p, &k, err);
     if (!s && !(s = zn_task_begin(&turn, p->session, err))) {
         s = make_part(made, &k, part);
         zn_task_end(&turn);
     }
+    zn_use_end(&k.first);
     zn_use_end(&k.use);
     return s;
 }
@@ -463,7 +602,7 @@ static zn_status run_task(run *r)
     zn_status s = ZN_OK;
 
     if (p->measured)
-        s = measure(r->work.result, p, r->work.use, r->work.in, r->work.err);
+        s = measure(r->work.result, p, r->work.use, r->work.first, r->work.in, r->work.err);
     return s ? s : run_bands(r);
 }
 
@@ -484,10 +623,13 @@ zn_status zn_enhance_run(zn_enhance_result *result, const zn_enhance_plan *p, co
         roi.y < 0 || roi.x > p->w - roi.w || roi.y > p->h - roi.h)
         return zn_fail(err, ZN_E_USAGE, "this is not what was planned");
     s = open_network(&r.work.use, p, &r.work, err);
+    if (!s)
+        s = open_first(&r.work.first, p, &r.work, err);
     if (!s && !(s = zn_task_begin(&turn, p->session, err))) {
         s = run_task(&r);
         zn_task_end(&turn);
     }
+    zn_use_end(&r.work.first);
     zn_use_end(&r.work.use);
     return s;
 }

@@ -27,4 +27,9 @@ bool zn_cell_pack(void *kept, const zn_grid *grid, zn_rect cell, const zn_plane 
 /* Writes what both have. */
 void zn_cell_unpack(const zn_plane *change, const zn_grid *grid, zn_rect cell, const void *kept);
 
+static inline float zn_luma(const float *rgb)
+{
+    return 0.2126f * rgb[0] + 0.7152f * rgb[1] + 0.0722f * rgb[2];
+}
+
 #endif

@@ -88,11 +88,6 @@ void zn_cell_unpack(const zn_plane *change, const zn_grid *g, zn_rect cell, cons
 
 /* ---- blending --------------------------------------------------------------------------------------------------- */
 
-static inline float luma_of(const float *rgb)
-{
-    return 0.2126f * rgb[0] + 0.7152f * rgb[1] + 0.0722f * rgb[2];
-}
-
 /* The binomial mean of five values: above and below, then left and right.  Beyond the ends the last ones are repeated.  row: w + 4
  * values. */
 static void smooth(float *dst, const float *src, int w, int h, float *row)
@@ -135,7 +130,7 @@ static void find_light(const blend *b)
         const float *rgb = plane_at(b->change, b->all.x, b->all.y + y);
 
         for (int x = 0; x < b->all.w; x++, rgb += 3)
-            *light++ = luma_of(rgb);
+            *light++ = zn_luma(rgb);
     }
 }
 
@@ -238,7 +233,7 @@ static void add_to(float *pixels, const blend *b, zn_rect strip)
         float *p = pixels + at * (size_t)b->components;
 
         for (int x = 0; x < strip.w; x++, rgb += 3, p += b->components) {
-            const float l = luma_of(rgb);
+            const float l = zn_luma(rgb);
             const float both = luma * (b->light ? b->light[at + (size_t)x] : l) - chroma * l;
 
             for (int c = 0; c < 3; c++) /* NaN was seen as 0 */
@@ -247,7 +242,7 @@ static void add_to(float *pixels, const blend *b, zn_rect strip)
             if (b->beyond) {
                 const float *more = b->beyond + at + x;
                 const float each[3] = { more[0], more[len], more[2 * len] };
-                const float grey = luma_of(each);
+                const float grey = zn_luma(each);
 
                 for (int c = 0; c < 3; c++)
                     p[c] += luma * grey + chroma * (each[c] - grey);

@@ -9,6 +9,10 @@
 
 enum { LEAST = 2, MOST = 4 }; /* scale */
 
+/* crisp makes coloured noise and a weave on skin out of noise: it sees the picture without the noise's colours and with some of its grain,
+ * which becomes texture; and it is told that there is some noise, and artefacts at least. */
+static const double GRAIN = 0.25, NOISE_LEFT = 10, ARTEFACTS_LEFT = 25;
+
 const zn_field zn_upscale_fields[] = {
     { "scale", ZN_WHOLE, AT(scale), LEAST, MOST, "how many times as wide and high" },
     { "model", ZN_TEXT, AT(model), 0, 0,
@@ -46,6 +50,15 @@ zn_status zn_upscale_describe(zn_enhance_plan *plan, zn_session *session, const 
     for (size_t i = 0; i < sizeof model / sizeof *model; i++)
         if (how->model && !strcmp(how->model, model[i].name))
             task.model = model[i].id[how->scale - LEAST];
+    if (how->model && !strcmp(how->model, "crisp")) {
+        task.least[1] = ARTEFACTS_LEFT;
+        if (how->noise >= 0) {
+            task.first = "denoise-balanced";
+            task.sigma = how->noise;
+            task.grain = GRAIN;
+            task.set[0].value = NOISE_LEFT;
+        }
+    }
     if (!task.model)
         return zn_fail(err, ZN_E_USAGE, "model must be one of %s, not '%s'", "faithful, small, crisp",
                        how->model ? how->model : "");
