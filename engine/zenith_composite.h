@@ -377,7 +377,7 @@ typedef struct zn_restore {
     double artefacts; /* -1..100: 0; of JPEG: 100 - the file's quality */
     double noise;     /* -1..100: 0; its standard deviation, of 255 */
     double dust;      /* 0..1: 0; how much of dust, hairs, scratches and stains is removed */
-    double fading;    /* 0..1: 0; how much of lost contrast and of a colour cast is undone */
+    double fading;    /* 0..1: 0; how much of lost contrast and of a color cast is undone */
     double strength;  /* 0..1: 1 */
 } zn_restore;         /* of the first three, 0: found, -1: there is none */
 

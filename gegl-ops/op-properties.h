@@ -12,7 +12,7 @@
 
 #define zenith_property_planes                                                                     \
   property_boolean (planes, _ ("Planes"), FALSE)                                                   \
-      description (_ ("The latent is grey pictures, one below the other: any operation and any "   \
+      description (_ ("The latent is gray pictures, one below the other: any operation and any "   \
                       "file of floats takes them"))
 
 #define zenith_property_weights                                                                    \

@@ -14,7 +14,7 @@ property_double (deblur, _("Blur"), 0.0)
   value_range (-1.0, 10.0)
   ui_range    (-1.0, 4.0)
 
-property_double (artefacts, _("JPEG artefacts"), 0.0)
+property_double (artefacts, _("JPEG artifacts"), 0.0)
   description (_("100 minus the quality of the JPEG file; 0 finds it in the picture, -1: there are none"))
   value_range (-1.0, 100.0)
 
@@ -28,7 +28,7 @@ property_double (dust, _("Dust and scratches"), 0.0)
   value_range (0.0, 1.0)
 
 property_double (fading, _("Fading"), 0.0)
-  description (_("How much of lost contrast and of a colour cast is undone"))
+  description (_("How much of lost contrast and of a color cast is undone"))
   value_range (0.0, 1.0)
 
 property_double (strength, _("Strength"), 1.0)
@@ -74,7 +74,7 @@ gegl_op_class_init (GeglOpClass *klass)
 
   gegl_operation_class_set_keys (
       operation_class, "name", "zenith:restore", "title", _ ("Restore"), "categories", "enhance",
-      "description", _ ("Undoes blur, JPEG artefacts and noise with a neural network"),
+      "description", _ ("Undoes blur, JPEG artifacts and noise with a neural network"),
       "gimp:menu-path", "<Image>/Filters/Zenith/", "gimp:menu-label", _ ("Re_store..."), NULL);
 }
 

@@ -23,7 +23,7 @@ property_double (noise, _("Noise level"), 0.0)
   value_range (-1.0, 100.0)
   ui_range    (-1.0, 25.0)
 
-property_double (artefacts, _("JPEG artefacts"), 0.0)
+property_double (artefacts, _("JPEG artifacts"), 0.0)
   description (_("100 minus the quality of the JPEG file; 0 finds it in the picture, -1: there are none"))
   value_range (-1.0, 100.0)
 

@@ -274,7 +274,7 @@ zn_dialog_check_engines (Dialog *d)
            j++)
         {
           gchar *why  = zn_engine_missing (klass->values[j].value_nick);
-          gchar *text = g_strdup_printf ("%s: %s", klass->values[j].value_name, why);
+          gchar *text = g_strdup_printf (_ ("%s: %s"), klass->values[j].value_name, why);
 
           if (why)
             gtk_list_store_set (GTK_LIST_STORE (model), &at, COLUMN_TEXT, text, COLUMN_USABLE,

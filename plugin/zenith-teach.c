@@ -141,7 +141,7 @@ run_program (const gchar *name,
         {
           gchar *why = last_sentence (said);
 
-          g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s: %s", _ ("Teach an Attribute"),
+          g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, _ ("%s: %s"), _ ("Teach an Attribute"),
                        *why ? why : _ ("it ended without a message"));
           g_free (why);
         }

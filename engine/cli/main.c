@@ -18,7 +18,7 @@ static const char help[] =
     "  zenith run MODEL [--weights FILE]... [--set KEY=VALUE]... --in NAME=FILE.npy... --out NAME=FILE.npy...\n"
     "  zenith run z-image-tokens --weights tokenizer.json --in prompt=FILE.txt --out tokens=FILE.npy [--set chat=0]\n"
     "  zenith denoise IN OUT [KEY=VALUE]...   removes noise from a picture\n"
-    "  zenith restore IN OUT [KEY=VALUE]...   undoes blur, JPEG artefacts and noise\n"
+    "  zenith restore IN OUT [KEY=VALUE]...   undoes blur, JPEG artifacts and noise\n"
     "  zenith upscale IN OUT [scale=4]...     enlarges a picture 2, 3 or 4 times\n"
     "  zenith generate [IN] OUT prompt=TEXT [KEY=VALUE]... [--in mask=PICTURE]   a picture from a prompt, "
     "with\n"

@@ -78,7 +78,7 @@ static const zn_setting settings[] = {
 
 const zn_arch zn_arch_restore = {
     .info = { .id = "restore",
-              .summary = "undoes blur, JPEG artefacts, noise and dirt",
+              .summary = "undoes blur, JPEG artifacts, noise and dirt",
               .in = { "x" },
               .out = { "y" },
               .weights = "restore",

@@ -25,7 +25,7 @@ zn_status zn_square_get(zn_square *square, const zn_frame *frame, int32_t w, int
         return zn_fail(err, ZN_E_USAGE, "A frame of %g x %g pixels is too small: a face needs at least %d.",
                        square->size, square->size, MIN_FRAME);
     if (!(square->x >= 0 && square->x <= w && square->y >= 0 && square->y <= h))
-        return zn_fail(err, ZN_E_USAGE, "The frame's centre at %g, %g is outside the picture of %d x %d.", square->x,
+        return zn_fail(err, ZN_E_USAGE, "The frame's center at %g, %g is outside the picture of %d x %d.", square->x,
                        square->y, w, h);
     return ZN_OK;
 }

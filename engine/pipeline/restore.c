@@ -10,7 +10,7 @@ const zn_field zn_restore_fields[] = {
     { "artefacts", ZN_REAL, AT(artefacts), -1, 100, "of JPEG: 100 - the file's quality; 0: found, -1: none" },
     { "noise", ZN_REAL, AT(noise), -1, 100, "its standard deviation, of 255; 0: found, -1: none" },
     { "dust", ZN_REAL, AT(dust), 0, 1, "how much of dust, hairs, scratches and stains is removed" },
-    { "fading", ZN_REAL, AT(fading), 0, 1, "how much of lost contrast and of a colour cast is undone" },
+    { "fading", ZN_REAL, AT(fading), 0, 1, "how much of lost contrast and of a color cast is undone" },
     { "strength", ZN_REAL, AT(strength), 0, 1, "how much of the network's change is used" },
     { 0 },
 };

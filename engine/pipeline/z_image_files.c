@@ -137,7 +137,7 @@ zn_status zn_zimage_find(zn_zimage_file list[ZN_ZIMAGE_PARTS], const char *folde
     zn_user_folder(dir, sizeof dir);
     return zn_fail(
         err, ZN_E_FILE,
-        "Z-Image lacks %s: get them from huggingface.co/Tongyi-MAI/Z-Image-Turbo (Apache licence 2.0) and put "
+        "Z-Image lacks %s: get them from huggingface.co/Tongyi-MAI/Z-Image-Turbo (Apache license 2.0) and put "
         "them into %s%s",
         missing,
         folder && *folder ? folder

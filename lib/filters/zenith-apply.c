@@ -220,7 +220,9 @@ run_check (Run *run, const ZnSettings *settings, GError **error)
 
   if (status && *status)
     {
-      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s: %s", _ (settings->filter->title), status);
+      /* Translators: the name of a filter, and what it says. */
+      g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, _ ("%s: %s"), _ (settings->filter->title),
+                   status);
       g_free (status);
       return FALSE;
     }
@@ -239,7 +241,7 @@ run_note (Run *run, const ZnSettings *settings)
   if (gegl_node_find_property (run->op, "note"))
     gegl_node_get (run->op, "note", &note, NULL);
   if (note && *note)
-    g_message ("%s: %s", _ (settings->filter->title), note);
+    g_message (_ ("%s: %s"), _ (settings->filter->title), note);
   g_free (note);
 }
 

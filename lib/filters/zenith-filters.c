@@ -34,7 +34,7 @@ const ZnFilter zn_filters[] = {
       .title     = N_ ("Restore"),
       .label     = N_ ("Re_store..."),
       .page      = "restore",
-      .blurb     = N_ ("Undo blur, JPEG artefacts and noise with a neural network"),
+      .blurb     = N_ ("Undo blur, JPEG artifacts and noise with a neural network"),
       .help = "'deblur' is the blur, its standard deviation in pixels, 'artefacts' is 100 minus "
               "the quality of the JPEG file, and 'noise' the noise level in steps of 255; each is "
               "found in the picture if it is 0, and -1 says that there is none.  'strength' says "

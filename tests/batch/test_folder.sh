@@ -113,7 +113,7 @@ check "and stays" "$(head -c 20 "$tmp/copy/a.png")" test "$(cat "$tmp/copy/a.png
 
 # ---- presets -------------------------------------------------------------------------------------------------
 
-go 0 "a preset by its name" --preset "Film scan, colour noise only" --model fast a.png "$tmp/p1"
+go 0 "a preset by its name" --preset "Film scan, color noise only" --model fast a.png "$tmp/p1"
 go 0 "a preset by its file" --preset film-scan --model fast a.png "$tmp/p2"
 check "are the same" "they differ" cmp "$tmp/p1/a.png" "$tmp/p2/a.png"
 mkdir -p "$XDG_DATA_HOME/zenith/presets"
