@@ -62,10 +62,13 @@ zn_dialog_hides (Dialog *d, guint index)
 gboolean
 zn_dialog_folds (Dialog *d, guint index)
 {
+  static const gchar *const rare[]  = { "engine", "precision", "weights", NULL };
   static const gchar *const shown[] = { "position", "path", ZN_STRIP, "seed", NULL };
   const gchar              *name    = d->settings->property[index].spec->name;
 
-  if (! is_face (d) || zn_settings_is_slider (d->settings, index) || g_strv_contains (shown, name))
+  if (! is_face (d))
+    return g_strv_contains (rare, name);
+  if (zn_settings_is_slider (d->settings, index) || g_strv_contains (shown, name))
     return FALSE;
 
   return ! has_own (d) || (strcmp (name, "attribute") && strcmp (name, "amount"));

@@ -96,7 +96,7 @@ for name in $dialogs; do
   check "$name" fine "$title"
   check "$name-keys" keys_lead "$title"
   [ "$name" != upscale ] || check "$name-first-view" grep -q 'zenith: first view' log # of the quick model
-  if [ "$name" = diffae-manipulate ]; then
+  if [ "$name" = diffae-manipulate ] || [ "$name" = denoise ]; then
     rows=$(grep -c . "layout/$title.keys")
     unfolded () { [ "$(grep -c . "layout/$title.keys")" -gt "$rows" ]; }
     xdotool windowfocus "$window" key "$(alt _Advanced)"
@@ -105,7 +105,8 @@ for name in $dialogs; do
     wait_for 5 fine "$title"
     check "$name-unfolded" fine "$title"
     check "$name-unfolded-keys" keys_lead "$title"
-    import -window root "out/$name-unfolded.png"
+    import -window "$window" $plain "PNG:out/$name-unfolded.png"
+    [ -z "$shots" ] || cp "out/$name-unfolded.png" "$shots"
   fi
   [ -z "$shots" ] || cp "out/$name.png" "$shots/$name.png"
   for _ in 1 2 3 4 5 6 7 8 9 10; do
