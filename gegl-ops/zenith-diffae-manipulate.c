@@ -14,7 +14,7 @@ property_string (attribute, _("Attribute"), "smile")
   description (_("smile, mouth-open, eyes-open, age, gender, or one of your own"))
 
 property_double (amount, _("Amount"), 0.0)
-  description (_("How much more of it (to 1), or less (to -1); 0 leaves the picture as it is"))
+  description (_("How much more of it, or less; 0 leaves the picture as it is"))
   value_range (-1.0, 1.0)
 
 zenith_property_face_steps (10)
@@ -38,11 +38,11 @@ zenith_property_face_taken
 
 zenith_property_computed_by
 
-zenith_property_face_slider (smile, _("Smile"), _("More of it (to 1) or less (to -1)"))
-zenith_property_face_slider (mouth_open, _("Mouth open"), _("More of it (to 1) or less (to -1)"))
-zenith_property_face_slider (eyes_open, _("Eyes open"), _("More of it (to 1) or less (to -1)"))
-zenith_property_face_slider (age, _("Age"), _("Older (to 1) or younger (to -1); not in years"))
-zenith_property_face_slider (gender, _("Gender"), _("More masculine (to 1) or more feminine (to -1)"))
+zenith_property_face_slider (smile, _("Smile"), _("Above 0 more of it, below 0 less"))
+zenith_property_face_slider (mouth_open, _("Mouth open"), _("Above 0 more of it, below 0 less"))
+zenith_property_face_slider (eyes_open, _("Eyes open"), _("Above 0 more of it, below 0 less"))
+zenith_property_face_slider (age, _("Age"), _("Above 0 older, below 0 younger; not in years"))
+zenith_property_face_slider (gender, _("Gender"), _("Above 0 more masculine, below 0 more feminine"))
 
 zenith_property_face_choice
 

@@ -50,7 +50,8 @@ struct _ZnView
 
   ZnFrame frame[ZN_FACES_MAX]; /* of faces, in the source */
   guint   n_frames;
-  gint    chosen; /* of them, -1: all */
+  gint    chosen;  /* of them, -1: all */
+  ZnFrame gone_to; /* the last that was chosen */
   void (*clicked) (gpointer data, guint frame);
 
   gboolean split;
@@ -223,6 +224,14 @@ reload (ZnView *v)
   zn_view_clear (v);
 }
 
+/* Another part is to be seen. */
+static void
+move (ZnView *v)
+{
+  reload (v);
+  v->changed (v->data);
+}
+
 void
 zn_view_clear (ZnView *v)
 {
@@ -234,6 +243,31 @@ zn_view_clear (ZnView *v)
   draw (v);
 }
 
+/* Goes to a frame that was not chosen before, if it is not seen whole. */
+static void
+go_to (ZnView *v, const ZnFrame *f)
+{
+  const GeglRectangle *all  = gegl_buffer_get_extent (v->picture->source);
+  const gint           side = (gint) ceil (f->size);
+  const GeglRectangle  at   = { (gint) (f->x - f->size / 2.0), (gint) (f->y - f->size / 2.0), side,
+                                side };
+  GeglRectangle        seen;
+
+  if (f->x == v->gone_to.x && f->y == v->gone_to.y)
+    return;
+  v->gone_to = *f;
+  gegl_rectangle_intersect (&seen, &at, all);
+  if (gegl_rectangle_contains (&v->roi, &seen))
+    return;
+
+  v->x = f->x - all->x;
+  v->y = f->y - all->y;
+  if (MAX (seen.width, seen.height) > MIN (v->roi.width, v->roi.height) && v->zoom != ZOOM_FIT)
+    gtk_toggle_button_set_active (GTK_TOGGLE_BUTTON (v->zoom_button[ZOOM_FIT]), TRUE);
+  else
+    move (v);
+}
+
 void
 zn_view_set_frames (ZnView *v, const ZnFrame *frame, guint n, gint chosen)
 {
@@ -242,6 +276,8 @@ zn_view_set_frames (ZnView *v, const ZnFrame *frame, guint n, gint chosen)
   for (guint i = 0; i < v->n_frames; i++)
     v->frame[i] = frame[i];
   draw (v);
+  if (chosen >= 0 && (guint) chosen < v->n_frames)
+    go_to (v, &v->frame[chosen]);
 }
 
 void
@@ -354,8 +390,7 @@ on_size (GtkWidget *area, GtkAllocation *allocation, ZnView *v)
   if (allocation->width == v->width && allocation->height == v->height && v->before)
     return;
 
-  reload (v);
-  v->changed (v->data);
+  move (v);
 }
 
 static void
@@ -368,8 +403,7 @@ on_zoom (GtkToggleButton *button, ZnView *v)
     if (v->zoom_button[i] == GTK_WIDGET (button))
       v->zoom = i;
 
-  reload (v);
-  v->changed (v->data);
+  move (v);
 }
 
 static void
@@ -429,8 +463,7 @@ on_motion (GtkWidget *box, GdkEventMotion *event, ZnView *v)
       v->y -= (event->y - v->drag_y) / v->scale;
       v->drag_x = event->x;
       v->drag_y = event->y;
-      reload (v);
-      v->changed (v->data);
+      move (v);
     }
 
   return TRUE;

@@ -46,7 +46,6 @@ gboolean zn_view_part (ZnView *view, guint index, GeglRectangle *part);
 /* The result there: R'G'B'A u8, so many pixels in each row and column for one of the source. */
 void zn_view_show (ZnView *view, const GeglRectangle *part, gint density, const guchar *rgba);
 
-/* Chooses 200 %. */
 /* The buttons in two rows. */
 void zn_view_narrow (ZnView *view);
 
@@ -54,10 +53,11 @@ void zn_view_narrow (ZnView *view);
 void zn_view_set_side (ZnView *view, gint side);
 gint zn_view_side (ZnView *view);
 
+/* Chooses 200 %. */
 void zn_view_magnify (ZnView *view);
 
-/* Frames of faces, drawn over the picture; chosen: that one is changed, -1: all of them.  A click
- * on one calls clicked(), if it is not NULL. */
+/* Frames of faces, drawn over the picture; chosen: that one is changed, -1: all of them.  The view
+ * goes to one that is newly chosen.  A click on one calls clicked(), if it is not NULL. */
 void zn_view_set_frames (ZnView *view, const ZnFrame *frame, guint n, gint chosen);
 void zn_view_set_clicked (ZnView *view, void (*clicked) (gpointer data, guint frame));
 
