@@ -14,6 +14,24 @@ trap 'rm -rf "$tmp"' EXIT
 
 # filter IN OUT OPERATION...
 filter() { gegl "$1" -o "$2" -- "${@:3}" 2>/dev/null && [ -s "$2" ]; }
+# sideways FACE: how much more light falls on its left half
+sideways() {
+  convert "$1" -colorspace Gray -crop 88x70+20+40 +repage -resize '2x1!' -format '%[fx:(p{0,0}-p{1,0})/(p{0,0}+p{1,0})]' info:
+}
+# teach_light: 64 made-up faces, so nobody's; the twenty with most light from the left and from the right teach the attribute
+# `light`, which is found below $tmp/home
+teach_light() {
+  local seed file home=$tmp/home/zenith/models
+  mkdir -p "$tmp/left" "$tmp/right" "$home"
+  for seed in 100 116 132 148; do
+    "$build/engine/zenith" face "$tmp/many.png" mode=sample n=16 seed=$seed
+    convert "$tmp/many.png" -crop 128x128 +repage "$tmp/made-$seed-%02d.png"
+  done
+  for file in "$tmp"/made-*.png; do echo "$(sideways "$file") $file"; done | sort -g | cut -d ' ' -f 2 >"$tmp/by-light"
+  head -n 20 "$tmp/by-light" | xargs cp -t "$tmp/right"
+  tail -n 20 "$tmp/by-light" | xargs cp -t "$tmp/left"
+  "$build/engine/zenith" teach light --with "$tmp/left" --without "$tmp/right" --whole --out "$home/light.attributes.safetensors"
+}
 # pair NAME PICTURE...: side by side, at most 60 kB
 pair() {
   local name=$1 quality=88
@@ -26,7 +44,7 @@ pair() {
 }
 
 examples() {
-  local cat=$samples/chelsea.png face="-crop 120x120+166+62 +repage -resize 200x200" part="-crop 300x220+60+10 +repage"
+  local cat=$samples/chelsea.png face="-crop 120x120+166+62 +repage -resize 200x200" amount part="-crop 300x220+60+10 +repage"
   filter "$cat" "$tmp/noisy.png" gegl:noise-rgb independent=true gaussian=true linear=false correlated=false red=0.2 green=0.2 blue=0.2 seed=7
   filter "$tmp/noisy.png" "$tmp/clean.png" zenith:denoise
   pair denoise \( "$tmp/noisy.png" $part \) \( "$tmp/clean.png" $part \)
@@ -46,6 +64,13 @@ examples() {
   pair new-face "$tmp"/new-*.png
   filter "$samples/astronaut.png" "$tmp/between.png" zenith:diffae-interpolate position=0.5 "path=$tmp/new-5.png"
   pair blend-faces \( "$samples/astronaut.png" $face \) \( "$tmp/between.png" $face \) \( "$tmp/new-5.png" -resize 200x200 \)
+
+  teach_light
+  filter "$samples/astronaut.png" "$tmp/nobody.png" zenith:diffae-sample seed=19
+  for amount in -0.7 0.7; do
+    XDG_DATA_HOME=$tmp/home filter "$tmp/nobody.png" "$tmp/light$amount.png" zenith:diffae-manipulate attribute=light amount=$amount find=false
+  done
+  pair teach "$tmp/light-0.7.png" "$tmp/nobody.png" "$tmp/light0.7.png" -resize 200x200
 
   convert "$cat" -crop 256x256+80+20 +repage "$tmp/part.png"
   filter "$tmp/part.png" "$tmp/latent.png" zenith:latent-preview mode=latent
