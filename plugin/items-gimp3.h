@@ -120,7 +120,8 @@ zn_layer_scale (ZnItem layer, gint width, gint height)
   gimp_layer_scale (GIMP_LAYER (layer), width, height, FALSE);
 }
 
-/* The selection, or all if there is none, becomes the layer's mask; the one that it has is applied. */
+/* The selection, or all if there is none, becomes the layer's mask; the one that it has is applied.  What comes
+ * next, a filter or a brush, is for the layer. */
 static inline void
 zn_layer_mask_selection (ZnImage image, ZnItem item)
 {
@@ -131,6 +132,7 @@ zn_layer_mask_selection (ZnImage image, ZnItem item)
   gimp_layer_add_mask (layer, gimp_layer_create_mask (layer, gimp_selection_is_empty (image)
                                                                  ? GIMP_ADD_MASK_WHITE
                                                                  : GIMP_ADD_MASK_SELECTION));
+  gimp_layer_set_edit_mask (layer, FALSE);
 }
 
 /* The items of a group, or the image's layers where that is ZN_NO_ITEM; free them. */

@@ -615,6 +615,8 @@ build (Dialog *d, const gchar *title)
   gtk_widget_show_all (box);
   if (d->size)
     zn_view_magnify (d->view);
+  else if (d->settings && d->settings->filter->from_nothing)
+    zn_view_fit (d->view);
 #if GIMP_MAJOR_VERSION >= 3
   if (d->size)
     zn_dialog_set_text (d->about,

@@ -263,7 +263,7 @@ go_to (ZnView *v, const ZnFrame *f)
   v->x = f->x - all->x;
   v->y = f->y - all->y;
   if (MAX (seen.width, seen.height) > MIN (v->roi.width, v->roi.height) && v->zoom != ZOOM_FIT)
-    gtk_toggle_button_set_active (GTK_TOGGLE_BUTTON (v->zoom_button[ZOOM_FIT]), TRUE);
+    zn_view_fit (v);
   else
     move (v);
 }
@@ -574,6 +574,12 @@ void
 zn_view_magnify (ZnView *v)
 {
   gtk_toggle_button_set_active (GTK_TOGGLE_BUTTON (v->zoom_button[ZOOM_2]), TRUE);
+}
+
+void
+zn_view_fit (ZnView *v)
+{
+  gtk_toggle_button_set_active (GTK_TOGGLE_BUTTON (v->zoom_button[ZOOM_FIT]), TRUE);
 }
 
 void

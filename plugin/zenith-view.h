@@ -53,8 +53,9 @@ void zn_view_narrow (ZnView *view);
 void zn_view_set_side (ZnView *view, gint side);
 gint zn_view_side (ZnView *view);
 
-/* Chooses 200 %. */
+/* Choose 200 %, or all of the picture. */
 void zn_view_magnify (ZnView *view);
+void zn_view_fit (ZnView *view);
 
 /* Frames of faces, drawn over the picture; chosen: that one is changed, -1: all of them.  The view
  * goes to one that is newly chosen.  A click on one calls clicked(), if it is not NULL. */

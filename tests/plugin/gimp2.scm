@@ -59,7 +59,9 @@
   (plug-in-zenith-enlarge-image RUN-NONINTERACTIVE image d 3 "small" 0 0 "auto"))
 (define (zn-video image d n)
   (plug-in-zenith-wan-video RUN-NONINTERACTIVE image d n "random:8" "auto" "auto"))
-(define (zn-masked? layer)    (not (= -1 (car (gimp-layer-get-mask layer)))))
+; it has a mask, and is edited itself
+(define (zn-masked? layer)
+  (and (not (= -1 (car (gimp-layer-get-mask layer)))) (= FALSE (car (gimp-layer-get-edit-mask layer)))))
 (define (zn-flatten image)    (gimp-image-flatten image))
 (define (zn-width drawable)   (car (gimp-drawable-width drawable)))
 (define (zn-guide image)      (car (gimp-image-get-guide-position image (car (gimp-image-find-next-guide image 0)))))

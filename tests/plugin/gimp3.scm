@@ -68,7 +68,8 @@
 (define (zn-video image d n)
   (plug-in-zenith-wan-video #:run-mode RUN-NONINTERACTIVE #:image image #:drawables (vector d)
                             #:frames n #:weights "random:8"))
-(define (zn-masked? layer)    (not (= -1 (gimp-layer-get-mask layer))))
+; it has a mask, and is edited itself
+(define (zn-masked? layer)    (and (not (= -1 (gimp-layer-get-mask layer))) (not (gimp-layer-get-edit-mask layer))))
 (define (zn-flatten image)    (gimp-image-flatten image))
 (define (zn-width drawable)   (gimp-drawable-get-width drawable))
 (define (zn-guide image)      (gimp-image-get-guide-position image (gimp-image-find-next-guide image 0)))

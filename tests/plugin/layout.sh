@@ -96,7 +96,7 @@ for name in $dialogs; do
   check "$name" fine "$title"
   check "$name-keys" keys_lead "$title"
   [ "$name" != upscale ] || check "$name-first-view" grep -q 'zenith: first view' log # of the quick model
-  if [ "$name" = diffae-manipulate ] || [ "$name" = denoise ]; then
+  if [ "$name" = diffae-manipulate ] || [ "$name" = restore ]; then
     rows=$(grep -c . "layout/$title.keys")
     unfolded () { [ "$(grep -c . "layout/$title.keys")" -gt "$rows" ]; }
     xdotool windowfocus "$window" key "$(alt _Advanced)"
