@@ -371,7 +371,7 @@ zn_preset_values (const ZnPreset *preset)
       const GParamSpec *spec = settings->property[i].spec;
 
       for (guint j = 0; j < preset->n; j++)
-        if (! strcmp (preset->key[j], spec->name))
+        if (! strcmp (preset->key[j], spec->name) && *preset->value[j])
           g_string_append_printf (list, "%s%s %s", list->len ? ", " : "",
                                   g_param_spec_get_nick ((GParamSpec *) spec), preset->value[j]);
     }
