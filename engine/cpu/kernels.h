@@ -218,6 +218,8 @@ typedef struct zn_panel_form {
     zn_widen_fn *widen;                                /* ... likewise */
     zn_wino_in_fn *wino_in6, *wino_in8;                /* tiles of 6x6 and 8x8 */
     zn_wino_out_fn *wino_out4, *wino_out5, *wino_out6; /* from 6x6 to 4x4 and 5x5, from 8x8 to 6x6 */
+    zn_wino_in_fn *wino_in5;                           /* tiles of 5x5, not of floats ... */
+    zn_wino_out_fn *wino_out54;                        /* ... and from them to 4x4 */
 } zn_panel_form;
 
 /* Products of tiles of bf16 (tiles.c), ZN_TILE pixels x ZN_TILE outputs, or 16 if no more are wanted:

@@ -11,7 +11,7 @@
  * 1. Cores begin at multiples of the lattice step (grid.h), in absolute coordinates of the picture.
  * 2. The halo covers the receptive field, so that a pixel does not depend on the tile it was computed in.
  * 3. The tile size depends on the picture and the memory bound, never on the roi.
- * 4. Only the part of a tile that the roi needs is computed: by 2 that changes nothing.
+ * 4. Only the part of a tile that the roi needs is computed: by 2 that changes nothing (but see needed()).
  * 5. While a remote engine computes a tile, the host reads the next one and writes the one before: there are two sets of
  *    buffers, and several threads that copy.
  * 6. A model that crops writes the core alone; its last layers do not compute the halo. */
@@ -371,13 +371,17 @@ static bool write_tile(zn_run *r, const zn_sink *out, axis x, axis y, zn_rect ro
     return copy_rows(r, &cp);
 }
 
-/* The part of lattice tile [core0, core1) that output pixels [from, to) need, on whole lattice steps. */
+/* The part of lattice tile [core0, core1) that output pixels [from, to) need, on whole lattice steps.  Where a CPU's tensors are
+ * halves, all of it: their rounding depends on pixels beyond the halo. */
 static axis needed(const zn_run *r, int core0, int core1, int from, int to, int len)
 {
     const zn_geometry *g = &r->geometry;
     const int step = zn_lattice_of(&r->geometry);
+    const bool whole = r->model->binder.tensors == ZN_F16 && !r->model->engine->be->remote;
     int lo = from / g->grow * g->shrink, hi = zn_ceil_div(to, g->grow) * g->shrink;
 
+    if (whole)
+        return make_axis(r, core0, core1, len);
     core0 = zn_imax(core0, lo / step * step);
     core1 = zn_imin(core1, zn_round_up(hi, step));
     return make_axis(r, core0, core1, len);

@@ -3,6 +3,7 @@
  * in, or the number of threads; memory stays under its bound; a run can be cancelled. */
 #include "../unit/test.h"
 
+#include "pipeline/model.h"
 #include "zenith.h"
 
 #include <math.h>
@@ -188,6 +189,43 @@ static void regions(void)
 
     for (int i = 0; i < (on_gpu() ? 5 : 1); i++)
         regions_in(precisions[i]);
+}
+
+/* The tensors of a CPU's network are halves: with the same tiles, a region has the bits of the whole picture. */
+static void regions_of_halves(void)
+{
+    enum { W = 60, H = 14, TILE = 48 };
+    const char *random = ZN_RANDOM_WEIGHTS;
+    const zn_open open = { .files = &random, .n_files = 1, .precision = "fp16" };
+    float *whole = malloc(sizeof(float) * 64 * W * H * 3), *part = malloc(sizeof(float) * 64 * W * H * 3);
+    zn_array x = { malloc(sizeof(float) * W * H * 4), H, W, 4 }, y = { whole, 8 * H, 8 * W, 3 };
+    const zn_rect all = { 0, 0, 8 * W, 8 * H }, some = { 300, 20, 61, 33 };
+    zn_job job = { .tile = TILE };
+    picture in = { x }, out = { y };
+    zn_source src = { W, H, 4, read_picture, &in };
+    zn_sink sink = { write_picture, &out };
+    zn_model *m = NULL;
+    zn_error err = { "" };
+
+    seed = 5;
+    for (int i = 0; i < W * H * 4; i++)
+        x.data[i] = (float)draw(1000) / 1000;
+    CHECK(!zn_model_open(&m, engine, "taesd-decode", &open, &err), "%s", err.text);
+    if (m && !on_gpu() && m->binder.tensors == ZN_F16) {
+        int differ = 0;
+
+        CHECK(!zn_model_run_region(m, &sink, &src, 1, all, &job, &err), "%s", err.text);
+        out.a.data = part;
+        CHECK(!zn_model_run_region(m, &sink, &src, 1, some, &job, &err), "%s", err.text);
+        for (int i = some.y; i < some.y + some.h; i++)
+            differ += memcmp(whole + (i * 8 * W + some.x) * 3, part + (i * 8 * W + some.x) * 3,
+                             sizeof(float) * 3 * (size_t)some.w) != 0;
+        CHECK(!differ, "%d of %d rows differ", differ, some.h);
+    } else if (m) {
+        test_note(true, "tensors are not halves here");
+    }
+    zn_model_close(&m);
+    free(x.data), free(whole), free(part);
 }
 
 static void same_bits_for_every_thread_count(void)
@@ -400,6 +438,7 @@ int main(void)
             test_run(name, tests[t].run);
         }
     test_run("taesd-decode needs three buffers", decoder_needs_three_buffers);
+    test_run("regions of halves", regions_of_halves);
     test_run("the far corner", far_corner);
     zn_engine_close(&engine);
     return test_end();

@@ -20,6 +20,31 @@ static inline vf wino_slow_tail(vf x, const vf *res, const zn_tail *t, const qui
 
 #include "../simd/winograd.h"
 
+/* F(4,2), points 0, 1, -1, 2 and infinity. */
+INLINE void wino_b5(vf o[5], const vf d[5])
+{
+    const vf two = vf_set(2), a = vf_sub(d[3], d[1]), b = vf_fnma(two, d[1], vf_sub(d[3], d[2]));
+
+    o[0] = vf_fma(two, vf_sub(d[0], d[2]), a);
+    o[1] = b;
+    o[2] = vf_fma(two, d[1], vf_fnma(vf_set(3), d[2], d[3]));
+    o[3] = a;
+    o[4] = vf_fnma(two, a, vf_sub(d[4], d[2]));
+}
+
+INLINE void wino_a54(vf o[4], const vf m[5])
+{
+    const vf s = vf_add(m[1], m[2]), d = vf_sub(m[1], m[2]);
+
+    o[0] = vf_add(vf_add(m[0], m[3]), s);
+    o[1] = vf_fma(vf_set(2), m[3], d);
+    o[2] = vf_fma(vf_set(4), m[3], s);
+    o[3] = vf_add(vf_fma(vf_set(8), m[3], d), m[4]);
+}
+
+WINO_IN(wino_in5, 5, wino_b5)
+WINO_OUT(wino_out54, 5, 4, wino_a54)
+
 /* What is too large becomes the largest half, as in zn_to_f16. */
 static ZN_DECL_ROUND(round_fp16)
 {
@@ -62,4 +87,6 @@ const zn_panel_form zn_panels_fp16 = { .type = ZN_F16,
                                        .gate3 = gate3_fp16,
                                        .round = round_fp16,
                                        .widen = widen_fp16,
+                                       .wino_in5 = wino_in5_fp16,
+                                       .wino_out54 = wino_out54_fp16,
                                        WINO_FORM };
