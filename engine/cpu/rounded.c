@@ -24,6 +24,7 @@ typedef struct rounded_job {
     zn_conv_job c;
     const zn_panel_form *f;
     int k, block, splits;
+    bool as_is; /* sums are y: floats, without a tail */
 } rounded_job;
 
 static bool suits(const zn_cpu *d, const zn_conv *w)
@@ -139,16 +140,16 @@ static void run_item(void *cookie, int item, int worker)
         const size_t panel = panel_at(k, w, o, &width);
         const int some = zn_imin(width, w->cout - o);
 
-        job->f->panel(&(zn_panel){ .y = sums,
+        job->f->panel(&(zn_panel){ .y = job->as_is ? tb.y[0] + o : sums,
                                    .x = rows,
                                    .w = weights + panel,
                                    .res = (const float *)w->packed + o,
-                                   .y_ld = (size_t)nr,
+                                   .y_ld = job->as_is ? (size_t)job->c.y.ld : (size_t)nr,
                                    .x_ld = (size_t)job->k,
                                    .rows = n,
                                    .k = job->k,
-                                   .n = width });
-        for (int r = 0; r < n; r++)
+                                   .n = job->as_is ? some : width });
+        for (int r = 0; r < n && !job->as_is; r++)
             zn_conv_finish(&job->c, tb.y[r], tb.res ? tb.res[r] : NULL, sums + r * nr, o, some);
     }
 }
@@ -159,6 +160,7 @@ static void run(const zn_conv_job *c)
     rounded_job job = { .c = *c, .f = c->d->half, .k = row_len(c->d->k, c->w) };
     int blocks;
 
+    job.as_is = c->y.type == ZN_F32 && !c->t.residual && !c->t.pre && !c->t.post && c->t.gain == 1;
     job.block = zn_round_up(zn_imax(1, zn_imin(PIXELS, BLOCK / (2 * job.k))), c->d->k->mr);
     blocks = zn_items(zn_pixels(c->y), (size_t)job.block);
     job.splits = zn_imin(panels, zn_imax(1, 2 * threads / blocks));
