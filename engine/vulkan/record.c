@@ -103,15 +103,16 @@ static bool make_commands(zn_vk *d, commands *c, bool timed)
          zn_vk_ok(d, d->api->vkCreateQueryPool(d->device, &times, NULL, &c->times), "a query pool"));
 }
 
-/* Corrects a rate by what a launch took: down at once, since what follows may be as slow, up by halves. */
+/* Corrects a rate by what a launch took.  Another program's work may be a part of that time, and a short launch that it
+ * interrupts seems slow by far: only what takes long lowers the rate, and not by more than a factor of four at once. */
 static void learn(double *rate, double work, double ms)
 {
     const double now = work / (ms > least_ms ? ms : least_ms);
 
     if (now > *rate)
         *rate += (now - *rate) / 2;
-    else if (ms > least_ms) /* of a shorter time the rate is only known to be higher */
-        *rate = now > least_rate ? now : least_rate;
+    else if (ms > SLICE_MS / 4.0 && *rate > least_rate)
+        *rate = now > *rate / 4 ? now : *rate / 4;
 }
 
 static void read_times(zn_vk *d, const slot *s)
