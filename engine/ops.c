@@ -73,9 +73,14 @@ bool zn_can_pace(const zn_ctx *c)
     return c->be->remote && c->progress && c->total > 0;
 }
 
+bool zn_is_long(double ms)
+{
+    return ms > long_ms;
+}
+
 bool zn_step_is_long(const zn_ctx *c)
 {
-    return zn_can_pace(c) && c->step_ms > long_ms;
+    return zn_can_pace(c) && zn_is_long(c->step_ms);
 }
 
 void zn_pace(zn_ctx *c, bool on)

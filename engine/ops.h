@@ -60,8 +60,9 @@ typedef struct zn_ctx {
 
 /* Whether somebody may cancel what a remote engine computes. */
 bool zn_can_pace(const zn_ctx *c);
-/* Whether a step took so long that it is not recorded, but launched part by part. */
+/* Whether a step, or a forward of so many milliseconds, is so long that it is not recorded, but launched part by part. */
 bool zn_step_is_long(const zn_ctx *c);
+bool zn_is_long(double ms);
 /* From now on the queue is waited for, or not any more. */
 void zn_pace(zn_ctx *c, bool on);
 

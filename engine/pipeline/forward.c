@@ -76,6 +76,9 @@ void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call)
     const bool slow =
         !c->dry && !c->trace && (c->step_ms > 0 ? zn_step_is_long(c) : kept && kept->slow && zn_can_pace(c));
     const bool keeps = known && !slow;
+    const bool paces =
+        slow || (known && !kept && zn_can_pace(c)); /* of a first one it is not known how long it takes */
+    const double start = zn_now_ms();
 
     if (c->status)
         return;
@@ -92,7 +95,7 @@ void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call)
         c->be->record(c->dev, key);
     c->type = m->binder.tensors;
     c->streamed = streams ? &streamed : NULL;
-    zn_pace(c, slow || (known && !kept && zn_can_pace(c))); /* of a first one it is not known how long it takes */
+    zn_pace(c, paces);
     m->arch->forward(c, m->net, call);
     zn_pace(c, false);
     c->streamed = NULL;
@@ -100,7 +103,7 @@ void zn_call_net(zn_ctx *c, zn_model *m, const zn_call *call)
     if (keeps)
         c->be->recorded(c->dev, !c->status);
     if (known && !c->status)
-        keep(m, key, c->work - before, slow);
+        keep(m, key, c->work - before, paces && zn_is_long(zn_now_ms() - start));
     zn_reset(c->arena, mark);
 }
 
