@@ -39,8 +39,8 @@ void zn_cuda_launch_dependent(zn_cuda *d, const char *kernel, unsigned grid_x, u
 void zn_cuda_launch_cooperative(zn_cuda *d, const char *kernel, unsigned grid_x, unsigned grid_y, unsigned threads,
                                 unsigned shared_bytes, const void *args);
 
-/* The tiles that one launch computes, so that a card which drives a screen can draw in between: some 20 ms of work on a card that
- * reaches half of its peak.  macs: multiply-adds of a tile. */
+/* The tiles that one launch computes, so that a card which drives a screen can draw in between: some 40 ms of work, where half of the
+ * peak of float32 is reached.  macs: multiply-adds of a tile. */
 unsigned zn_cuda_tiles_at_once(const zn_cuda *d, double macs);
 
 /* A kernel's name, composed as by printf.  Names are OPERATION[_VARIANT]_TYPE[_TILE] and have no prefix: they are looked

@@ -543,17 +543,17 @@ void zn_cuda_close(void *dev)
     free(d);
 }
 
-/* Multiply-adds of float32 that the card does in 40 ms at its peak; tensor cores do twice as many at least.  Those of 9.0 and 10.0 drive
- * no screen. */
+/* Multiply-adds of float32 that the card does in 20 ms at its peak, so in 40 at half of it; tensor cores do twice as many at least.  Cards
+ * of 9.0 and 10.0 drive no screen. */
 static double work_at_once(const zn_cuda *d)
 {
-    const double usual = 1.5e6, most = 0.04;
+    const double usual = 1.5e6, most = 0.02;
     int khz = 0;
 
     if (d->cc == 90 || d->cc == 100)
         return HUGE_VAL;
     d->api->cuDeviceGetAttribute(&khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, d->device);
-    return most * d->sms * 1e3 * (khz > 0 ? khz : usual) * (d->cc < 80 ? 64 : 128) / 2;
+    return most * d->sms * 1e3 * (khz > 0 ? khz : usual) * (d->cc < 80 ? 64 : 128);
 }
 
 /* ZENITH_CUDA_CAPABILITY=8.6: the kernels that such a GPU takes, within its shared memory, as far as this one can run them.
