@@ -264,7 +264,7 @@ static double told(const work *k, int i)
     if (!how->found[i] || how->set[i].value != 0)
         return how->set[i].value;
     found = !strcmp(key, "noise") ? d->noise : !strcmp(key, "artefacts") ? d->artefacts : d->blur;
-    return how->least[i] > (double)found ? how->least[i] : (double)found;
+    return how->least[i] > 0 ? fmax(how->least[i], (double)found) : (double)found; /* -1: there is none */
 }
 
 /* The rows of a plane; what a network sees is in 0..1. */

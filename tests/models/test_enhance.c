@@ -530,6 +530,32 @@ static void test_enlarging(void)
     }
 }
 
+/* What is found to be sharp is not deblurred: told so, the network makes the same of it. */
+static void test_a_sharp_picture_is_told_so(void)
+{
+    enum { W = 80, H = 72 };
+    picture in = scene(W, H), out[2];
+    const zn_source source = source_of(&in);
+
+    for (int i = 0; i < 2; i++) {
+        const zn_restore how = { .deblur = -i, .strength = 1 };
+        zn_enhance_plan p;
+        zn_enhance_result result;
+        zn_error err = { "" };
+
+        out[i] = new_picture(W, H);
+        CHECK(!zn_restore_describe(&p, session, NULL, &how, W, H, 0, &err) &&
+                  !zn_enhance_run(&result, &p, &(zn_sink){ write_picture, &out[i] }, &source, (zn_rect){ 0, 0, W, H },
+                                  NULL, &err),
+              "%s", err.text);
+        CHECK(result.damage.blur == -1, "the scene is not sharp");
+    }
+    CHECK(!memcmp(out[0].rgb.data, out[1].rgb.data, zn_array_len(&in.rgb) * sizeof(float)), "it was deblurred");
+    for (int i = 0; i < 2; i++)
+        free(out[i].rgb.data);
+    free(in.rgb.data);
+}
+
 /* A picture without the colours of its noise comes first, unless there is said to be none; a region is part of the whole, to the bit. */
 static void test_crisp_sees_less_noise(void)
 {
@@ -798,6 +824,7 @@ int main(void)
     RUN(test_regions);
     RUN(test_ends_early);
     RUN(test_enlarging);
+    RUN(test_a_sharp_picture_is_told_so);
     RUN(test_crisp_sees_less_noise);
     RUN(test_kept);
     RUN(test_not_kept);
