@@ -26,6 +26,7 @@ command -v "$console" >/dev/null && [ -e "$ZENITH_BUILD/plugin/zenith-gimp$gimp"
   { skip layout "there is no GIMP, or no plug-in for it"; finish; }
 shots=${1:-}
 [ -z "$shots" ] || { mkdir -p "$shots" && shots=$(cd "$shots" && pwd); }
+shown=$([ -z "$shots" ]; echo $?)   # for pictures the portrait is as it is; else its face is far from the middle
 
 # name, title
 all='denoise Denoise
@@ -53,7 +54,7 @@ mkdir layout
 export ZENITH_LAYOUT="$work/layout" ZENITH_VERBOSE=1
 use_look "${ZENITH_FONT:-15}" "${ZENITH_THEME:-}"
 image "$source_dir/docs/samples/chelsea.png" -seed 3 -attenuate 0.5 +noise Gaussian $plain "PNG24:in/noisy.png" &&
-image "$source_dir/docs/samples/astronaut.png" $plain "PNG24:in/portrait.png" ||
+image "$source_dir/docs/samples/astronaut.png" -background blue -extent $((shown ? 512 : 1400))x512 $plain "PNG24:in/portrait.png" ||
   { not_ok pictures "ImageMagick cannot make the pictures"; finish; }
 language=$(locale_language | tr _ - | tr 'A-Z' 'a-z')
 if [ "$language" != c ] && command -v fc-list >/dev/null && [ -z "$(fc-list ":lang=$language" family)" ]; then
@@ -72,6 +73,12 @@ start_gimp log "(load \"$work/all.scm\")"
 visible () { xdotool search --onlyvisible --name "^$1\$" 2>/dev/null; }
 gone ()    { ! visible "$1"; }
 fine ()    { [ "$(cat "layout/$1.layout")" = ok ] || { tr '\n' ';' <"layout/$1.layout"; false; }; }
+
+# The view is at the face: nothing of what lies beside the portrait.
+at_the_face () {
+  blue=$(image "out/$1.png" -crop 300x300+40+40 +repage -fill white -opaque blue -fill black +opaque white -format '%[fx:int(100*mean)]' info:)
+  [ "$blue" -lt 20 ] || { echo "$blue % of the view are beside the portrait"; false; }
+}
 
 # steady WINDOW FILE: its picture, when nothing has changed in it for two seconds; after a minute, as it is.
 steady () {
@@ -95,6 +102,7 @@ for name in $dialogs; do
   wait_for 5 fine "$title"
   check "$name" fine "$title"
   check "$name-keys" keys_lead "$title"
+  [ "$name" != diffae-manipulate ] || check "$name-view" at_the_face "$name"
   [ "$name" != upscale ] || check "$name-first-view" grep -q 'zenith: first view' log # of the quick model
   if [ "$name" = diffae-manipulate ] || [ "$name" = restore ]; then
     rows=$(grep -c . "layout/$title.keys")
