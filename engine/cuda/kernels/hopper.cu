@@ -33,17 +33,6 @@ __device__ __forceinline__ tile_at find_tile(const zn_hopper_conv &a, int tile, 
     return t;
 }
 
-/* This warp has read the buffer of `empty`. */
-template <bool pair> __device__ __forceinline__ void release(uint32_t empty, int lane)
-{
-    if (pair) {
-        if (lane < 2)
-            barrier_arrive_at(empty, lane);
-    } else if (lane == 0) {
-        barrier_arrive(empty);
-    }
-}
-
 /* N pixels for each warpgroup; `split`: the two share 64 outputs and have their own pixels, else the reverse.
  * `pair`: a cluster of two blocks has the same pixels; each loads half of them, by multicast, for both. */
 template <class In, class T, int N, bool split, bool pair> __device__ __forceinline__ void conv(const zn_hopper_conv &a)
@@ -93,7 +82,7 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
     }
 
     take_registers<N>();
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, steps = a.taps * a.chunks;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     float d[N / 2];
 
     for (int tile = blockIdx.x / blocks; tile < a.tiles; tile += gridDim.x / blocks) {
@@ -104,28 +93,10 @@ template <class In, class T, int N, bool split, bool pair> __device__ __forceinl
         const float b1 = o < a.outputs ? a.tail.bias[o + warp * 16 + lane / 4 + 8] : 0.f;
         const float s0 = sizeof(In) == 1 && o < a.outputs ? a.tail.scale[o + warp * 16 + lane / 4] : 1.f;
         const float s1 = sizeof(In) == 1 && o < a.outputs ? a.tail.scale[o + warp * 16 + lane / 4 + 8] : 1.f;
-        uint32_t used = 0;
 
         if (a.tail.residual)
             residual_begin<N>(s.out, &a.residual, p);
-        for (int step = 0; step < steps; step++) {
-            const uint64_t weights = describe(ring_data(r) + (split ? 0 : wg * 8192), 1024);
-            const uint64_t x = describe(ring_data(r) + outputs * 128 + first * 128, 1024);
-
-            barrier_wait(ring_full(r), r.phase);
-            products_begin();
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                product(In(), d, weights + k * 2, x + k * 2, step + k > 0);
-            products_commit();
-            products_wait<1>(d);
-            if (step > 0)
-                release<pair>(used, lane);
-            used = ring_empty(r);
-            ring_next(r);
-        }
-        products_wait<0>(d);
-        release<pair>(used, lane);
+        multiply_ring<In, pair, 4>(d, r, a.taps * a.chunks, split ? 0 : wg * 8192, (outputs + first) * 128, lane);
         finish<T, N>(d, s.out, &a.y[t.parity], &a.residual, a.tail, s0, s1, b0, b1, p);
     }
     if (threadIdx.x % 128 == 0)

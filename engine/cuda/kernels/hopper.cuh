@@ -252,4 +252,43 @@ PRODUCTS(e4m3, e4m3, k32)
 PRODUCT_S8(192, LIST_96, I64(0) COMMA I16(64) COMMA I16(80), "%96", "%97", "%98")
 PRODUCT_S8(256, LIST_128, I64(0) COMMA I64(64), "%128", "%129", "%130")
 
+/* This warp has read the buffer of `empty`.  pair: one that both blocks of a cluster fill. */
+template <bool pair> __device__ __forceinline__ void release(uint32_t empty, int lane)
+{
+    if (pair) {
+        if (lane < 2)
+            barrier_arrive_at(empty, lane);
+    } else if (lane == 0) {
+        barrier_arrive(empty);
+    }
+}
+
+/* A warpgroup's sums d over `steps` buffers of the ring, whose weights and pixels begin so many bytes after a buffer's address.  While
+ * one is multiplied, the one before it is given back. */
+template <class In, bool pair, int UNROLL, class D, int N>
+__device__ __forceinline__ void multiply_ring(D (&d)[N], ring &r, int steps, int weights_at, int pixels_at, int lane)
+{
+    uint32_t used = 0;
+
+#pragma unroll UNROLL
+    for (int step = 0; step < steps; step++) {
+        const uint64_t weights = describe(ring_data(r) + weights_at, 1024);
+        const uint64_t pixels = describe(ring_data(r) + pixels_at, 1024);
+
+        barrier_wait(ring_full(r), r.phase);
+        products_begin();
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            product(In(), d, weights + k * 2, pixels + k * 2, step + k > 0);
+        products_commit();
+        products_wait<1>(d);
+        if (step > 0)
+            release<pair>(used, lane);
+        used = ring_empty(r);
+        ring_next(r);
+    }
+    products_wait<0>(d);
+    release<pair>(used, lane);
+}
+
 #endif

@@ -138,28 +138,9 @@ template <class In, class T, bool glu, int P> __device__ __forceinline__ void li
         const int o1 = glu ? o0 : min(o0 + 8, a.outputs - 1);
         const float s0 = sizeof(In) == 1 ? a.scale_w[o0] : 1.f, s1 = sizeof(In) == 1 ? a.scale_w2[o1] : 1.f;
         const float b0 = glu ? 0.f : a.bias[o0], b1 = glu ? 0.f : a.bias[o1];
-        uint32_t used = 0;
-
-        for (int step = 0; step < a.chunks; step++) {
-            const uint64_t weights = describe(ring_data(r) + wg * 8192, 1024);
-            const uint64_t x = describe(ring_data(r) + ROWS * 128, 1024);
-
-            barrier_wait(ring_full(r), r.phase);
-            products_begin();
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                product(In(), d, weights + k * 2, x + k * 2, step + k > 0);
-            products_commit();
-            products_wait<1>(d);
-            if (step > 0 && lane < 2)
-                barrier_arrive_at(used, lane);
-            used = ring_empty(r);
-            ring_next(r);
-        }
-        products_wait<0>(d);
-        if (lane < 2)
-            barrier_arrive_at(used, lane);
         const int wide = glu ? P / 2 : 64;
+
+        multiply_ring<In, true, 1>(d, r, a.chunks, wg * 8192, ROWS * 128, lane);
 
 #pragma unroll
         for (int p = 0; p < P; p += wide) {
