@@ -175,7 +175,7 @@ const ZnFilter zn_filters[] = {
                    "about as wide, or give its frame.  "
                    "'amount' 0 leaves the picture as it is, 1 is a strong change; 'smile', 'age' "
                    "and the others are amounts, too, and all work at once.  'detail' "
-                   "says how much fine structure stays where the face changes; faces of 400 pixels "
+                   "says how much fine structure stays where the face changes; faces of 640 pixels "
                    "and more are drawn with less than 0.5 only, else their pixels move.  The model "
                    "learned from 14,200 photographs of adults (FairFace): faces turned by more than 30 "
                    "degrees, covered faces and children are beyond it, and attributes that come "

@@ -400,7 +400,7 @@ test_large_face (void)
     guint        runs;
   } cases[] = { { "smile=1 frame-size=226", 5 },
                 { "smile=0.9 frame-size=226", 2 },
-                { "smile=1 frame-size=420", 3 } };
+                { "smile=1 frame-size=650", 3 } };
 
   GeglBuffer *small = astronaut ();
   GeglBuffer *in    = changed (small, "gegl:scale-ratio", "x", 2.0, "y", 2.0);
