@@ -226,7 +226,7 @@ encode (ZnBatch        *batch,
 {
   const gboolean by_exiv2 = format->by_exiv2 || format != picture->format;
   gint           memory;
-  gboolean       ok;
+  gboolean       ok = TRUE;
 
   if (by_exiv2 && ! zn_metadata_charge (picture, error))
     return -1;
@@ -244,9 +244,9 @@ encode (ZnBatch        *batch,
     }
   else
     {
-      zn_metadata_mark (picture, words);
+      ok = zn_metadata_mark (picture, words, error);
     }
-  ok = zn_picture_save (picture, format, memory, error);
+  ok = ok && zn_picture_save (picture, format, memory, error);
 
   /* exiv2 rewrites the file and does not report all errors: it is read again. */
   if (ok && by_exiv2)

@@ -139,15 +139,24 @@ packet_file (GBytes *packet)
   return png;
 }
 
-void
-zn_metadata_mark (ZnPicture *picture, const gchar *settings)
+gboolean
+zn_metadata_mark (ZnPicture *picture, const gchar *settings, GError **error)
 {
   GExiv2Metadata *metadata;
   GByteArray     *file;
   gchar          *packet = NULL;
+  GError         *failed = NULL;
 
-  if (! zn_picture_note_xmp (picture, NULL))
-    return;
+  if (! zn_picture_note_xmp (picture, &failed))
+    {
+      if (g_error_matches (failed, ZN_ERROR, ZN_ERROR_CANCELLED))
+        {
+          g_propagate_error (error, failed);
+          return FALSE;
+        }
+      g_error_free (failed);
+      return TRUE;
+    }
 
   file = packet_file (picture->xmp);
   g_mutex_lock (&lock);
@@ -171,6 +180,8 @@ zn_metadata_mark (ZnPicture *picture, const gchar *settings)
       picture->xmp = g_bytes_new (packet, strlen (packet));
     }
   g_free (packet);
+
+  return TRUE;
 }
 
 /* Whether there was one of that name before: exiv2 would read each. */

@@ -17,8 +17,8 @@
 void zn_metadata_init (void);
 
 /* Adds the entry to picture->xmp.  A packet that cannot be understood, or is too costly to, stays as
- * it is, unmarked. */
-void zn_metadata_mark (ZnPicture *picture, const gchar *settings);
+ * it is, unmarked.  FALSE: the run was stopped. */
+gboolean zn_metadata_mark (ZnPicture *picture, const gchar *settings, GError **error);
 
 /* Charges for what zn_metadata_transfer() makes exiv2 do; picture->exif and xmp are the file's. */
 gboolean zn_metadata_charge (ZnPicture *picture, GError **error);

@@ -257,7 +257,7 @@ static bool run_costly(const bytes *b, rnd *r, const char **why)
     *why = "no picture and no sentence";
     ok = !format || picture || (error && *error->message);
     if (picture && chance(r, 50)) {
-        zn_metadata_mark(picture, "attack");
+        zn_metadata_mark(picture, "attack", NULL);
         ok = zn_picture_save(picture, format, to, &error) || (error && *error->message);
     } else if (picture) {
         ok = zn_metadata_charge(picture, &error) && zn_picture_save(picture, &zn_format_tiff, to, &error) &&

@@ -146,7 +146,7 @@ static void packets(void)
             picture = load(&b, said);
             if (picture && picture->xmp) {
                 before = g_bytes_get_size(picture->xmp);
-                zn_metadata_mark(picture, "test");
+                zn_metadata_mark(picture, "test", NULL);
                 after = g_bytes_get_size(picture->xmp);
             }
             check(before && (many ? after == before : after != before),

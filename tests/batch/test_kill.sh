@@ -70,6 +70,13 @@ check "stopped: by the signal" "$?" test $? = 143
 says "stopped: it says how to go on" 'stopped; run it again to go on'
 check "stopped: nothing half is left" "$(ls -A "$tmp/out")" test "$(clutter "$tmp/out")" = 0
 
+# A picture that is filtered when the signal comes is written with its history, or not at all.
+if [ -f "$build/tests/libstuck.so" ] && ! nm "$batch" 2>/dev/null | grep -q __asan_init; then
+  "$batch" $fast 1.jpg "$tmp/late-want" >/dev/null 2>&1
+  LD_PRELOAD="$build/tests/libstuck.so" ZN_STOPPED=1 "$batch" $fast 1.jpg "$tmp/late" >"$tmp/said" 2>&1
+  check "a signal before the encoder: whole or absent" "$(ls -lA "$tmp/late")" \
+    sh -c "[ ! -e '$tmp/late/1.jpg' ] || cmp '$tmp/late/1.jpg' '$tmp/late-want/1.jpg'"
+fi
 # A decoder that never comes back does not hold it up; what is done stays done.
 if [ -f "$build/tests/libstuck.so" ] && "$batch" --help | grep -q WebP && ! nm "$batch" 2>/dev/null | grep -q __asan_init; then
   mkdir "$tmp/stuck"
