@@ -123,7 +123,7 @@ expect 0 '' "a tiny Z-Image" python3 "$here/tools/make_tiny_zimage.py" "$tiny"
 expect 0 'text encoder *found at .*1024x1024 takes [0-9.]* GB' "info on its folder" sh -c "'$zenith' info '$tiny' | tr '\\n' ' '"
 mv "$tiny/transformer" "$tmp/away"
 expect 1 'transformer *missing .12.3 GB in 3 files., looked for as transformer/ in .*tiny-z-image' "a part that is missing" "$zenith" info "$tiny"
-expect 1 'lacks transformer/ .12.3 GB.*Apache licence 2.0.*tiny-z-image' "where to get it" "$zenith" info "$tiny"
+expect 1 'lacks transformer/ .12.3 GB.*Apache license 2.0.*tiny-z-image' "where to get it" "$zenith" info "$tiny"
 mv "$tmp/away" "$tiny/transformer"
 expect 0 'transformer .* 33[0-9][0-9] MiB of weights .int4.' "made-up weights of the published sizes" "$zenith" info z-image random: --set precision=int4 --size 1024x1024
 also '1024x1024 takes [1-9]\.[0-9] GB' "they fit into 10 GB"

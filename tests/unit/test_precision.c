@@ -29,11 +29,12 @@ static const struct {
     const char *id;
     bool own;     /* weights: template_file, not the shipped ones */
     double dense; /* the least share of the parameters in layers that are stored */
+    double neon;  /* the most error in fp16 where NEON transforms and multiplies halves; 0: it does not */
 } models[N_MODELS] = {
-    { "taesd-encode", false, 0.95 },
-    { "denoise-fast", false, 0.4 },
-    { "diffae-unet", false, 0.95 },
-    { "template", true, 0.95 },
+    { "taesd-encode", false, 0.95, 4e-2 },
+    { "denoise-fast", false, 0.4, 0 },
+    { "diffae-unet", false, 0.95, 0 },
+    { "template", true, 0.95, 0 },
 };
 
 static char folder[] = "/tmp/zenith-precision-XXXXXX", template_file[sizeof folder + 32],
@@ -166,6 +167,8 @@ static void check_close(int i, int p, const float *want)
     zn_error err = { "" };
     size_t n = 0;
     float *got = compute(i, stored[p].precision, &n, &err);
+    const bool halves = p == 0 && !strcmp(engine_name, "neon") && models[i].neon > 0;
+    const double most = halves ? models[i].neon : stored[p].most_error;
     double errors = 0, all = 0, off;
 
     for (size_t j = 0; got && j < n; j++) {
@@ -175,8 +178,7 @@ static void check_close(int i, int p, const float *want)
     off = sqrt(errors / all);
     free(got);
     CHECK(got, "%s in %s: %s", models[i].id, stored[p].precision, err.text);
-    CHECK(off <= stored[p].most_error, "%s in %s is off by %g, not by at most %g", models[i].id, stored[p].precision,
-          off, stored[p].most_error);
+    CHECK(off <= most, "%s in %s is off by %g, not by at most %g", models[i].id, stored[p].precision, off, most);
     CHECK(p == 0 || off > 1e-5, "%s in %s is off by %g alone: were weights stored?", models[i].id, stored[p].precision,
           off);
 }
