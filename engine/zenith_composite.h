@@ -254,11 +254,13 @@ typedef struct zn_enhance { /* what a task asks for */
     int32_t n_set;
     bool found[ZN_MAX_SETTINGS];   /* of set: where it is 0, the network is told what is found in the picture, */
     double least[ZN_MAX_SETTINGS]; /* ... but at least this */
-    const char *first; /* id of a denoiser whose result the network sees, if its weights are there; NULL: none */
-    double sigma;      /* ... of 255: what it is told; 0: the noise of the picture, which is measured */
-    double grain;      /* ... 0..1: how much of the lightness that it removes is left */
-    bool seeks_noise;  /* the network is told the noise of the picture, which is measured */
-    double fading;     /* the network sees the picture with its channels stretched, by so much of what zn_faults say */
+    const char *
+        first; /* id of a denoiser whose result the network sees, if its weights are there; NULL: none.  Where it finds little
+                        * noise, `noise` and `least` are told in part only; where none, what is found is told. */
+    double sigma;     /* ... of 255: what it is told; 0: the noise of the picture, which is measured */
+    double grain;     /* ... 0..1: how much of the lightness that it removes is left */
+    bool seeks_noise; /* the network is told the noise of the picture, which is measured */
+    double fading;    /* the network sees the picture with its channels stretched, by so much of what zn_faults say */
     double strength, luma, chroma, detail; /* of a result of the picture's size */
     double sharpen; /* likewise: adds so much of what is fine in the lightness of the network's output */
 } zn_enhance;

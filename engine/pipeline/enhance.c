@@ -50,6 +50,8 @@ static zn_status open_first(zn_use **use, const zn_enhance_plan *p, work *k, zn_
     return p->how.first ? zn_use_begin(use, p->session, p->how.first, NULL, &terms, err) : ZN_OK;
 }
 
+static const double noisy = 4; /* of 255 */
+
 /* What a denoiser that comes first is told. */
 static zn_job first_job(const zn_enhance *how, zn_value set[2])
 {
@@ -190,11 +192,12 @@ void zn_enhance_key_measured(zn_key *key, const zn_enhance_plan *p, const zn_enh
 {
     const zn_noise_table *noise = &result->noise;
 
-    if (p->mapped) { /* the median is only shown */
+    if (p->mapped) {
         zn_key_add(key, noise->least, sizeof noise->least);
         zn_key_add(key, &noise->clean, sizeof noise->clean);
         zn_key_add(key, &noise->more, sizeof noise->more);
-    } else if (seeks_noise(&p->how))
+    }
+    if (p->mapped ? p->how.first != NULL : seeks_noise(&p->how)) /* else the median is only shown */
         zn_key_add(key, noise->median, sizeof noise->median);
     if (seeks_damage(&p->how)) {
         const zn_faults *d = &result->damage;
@@ -253,18 +256,36 @@ static bool write_plane(void *cookie, zn_rect r, const float *src)
     return true;
 }
 
+/* Whether the denoiser, or the one that comes first, has nothing to remove. */
+static bool is_clean(const work *k)
+{
+    return k->plan->mapped && k->result->noise.clean == 1;
+}
+
+/* How much of what a denoiser that comes first is known to leave is told: with little noise it changes little. */
+static double share_left(const work *k)
+{
+    const float *m = k->result->noise.median;
+
+    return !k->plan->how.first || !k->plan->mapped ? 1
+        : is_clean(k)                              ? 0
+                                                   : fmin(fmaxf(m[0], fmaxf(m[1], m[2])) / noisy, 1);
+}
+
 /* A setting, or what was found. */
 static double told(const work *k, int i)
 {
     const zn_enhance *how = &k->plan->how;
     const zn_faults *d = &k->result->damage;
     const char *key = how->set[i].key;
+    const bool noise = !strcmp(key, "noise");
+    const double left = share_left(k), value = how->set[i].value * (noise ? left : 1);
     float found;
 
-    if (!how->found[i] || how->set[i].value != 0)
-        return how->set[i].value;
-    found = !strcmp(key, "noise") ? d->noise : !strcmp(key, "artefacts") ? d->artefacts : d->blur;
-    return how->least[i] > 0 ? fmax(how->least[i], (double)found) : (double)found; /* -1: there is none */
+    if (!how->found[i] || value != 0)
+        return value;
+    found = noise ? d->noise : !strcmp(key, "artefacts") ? d->artefacts : d->blur;
+    return left * how->least[i] > 0 ? fmax(left * how->least[i], (double)found) : (double)found; /* -1: there is none */
 }
 
 /* The rows of a plane; what a network sees is in 0..1. */
@@ -374,7 +395,7 @@ static zn_status make_part(float *made, work *k, zn_rect part)
     const zn_grid *g = &k->plan->grid;
     const zn_rect all = { 0, 0, g->w, g->h };
     const zn_rect around = zn_rect_meet(zn_rect_widen(part, zn_round_up(g->halo - k->plan->first.halo, g->cell)), all);
-    const bool clean = k->plan->mapped && k->result->noise.clean == 1; /* there is nothing to remove */
+    const bool clean = is_clean(k);
     window from = { .in = k->in, .at = zn_grid_crosses(g, part) ? around : all };
     zn_plane seen = { .at = around };
     const zn_source instead = { g->w, g->h, 3, read_plane, &seen };

@@ -10,7 +10,7 @@
 enum { LEAST = 2, MOST = 4 }; /* scale */
 
 /* crisp makes coloured noise and a weave on skin out of noise: it sees the picture without the noise's colours and with some of its grain,
- * which becomes texture; and it is told that there is some noise, and artefacts at least. */
+ * which becomes texture; and it is told that there is some noise, and artefacts at least, but less of both where there is little noise. */
 static const double GRAIN = 0.25, NOISE_LEFT = 10, ARTEFACTS_LEFT = 25;
 
 const zn_field zn_upscale_fields[] = {

@@ -597,6 +597,40 @@ static void test_crisp_sees_less_noise(void)
     free(in.rgb.data);
 }
 
+/* A clean picture is what the network alone makes of it: it is told of no noise and no artefacts. */
+static void test_crisp_leaves_clean_pictures(void)
+{
+    enum { W = 52, H = 44 };
+    picture in = clean_scene(W, H), out[3];
+    const zn_source source = source_of(&in);
+
+    for (int i = 0; i < 3; i++) {
+        const zn_upscale how = { .scale = 2, .model = "crisp" };
+        zn_enhance_plan p;
+        zn_enhance_result result;
+        zn_error err = { "" };
+
+        out[i] = new_picture(2 * W, 2 * H);
+        CHECK(!zn_upscale_describe(&p, session, NULL, &how, W, H, 0, &err), "%s", err.text);
+        if (i) { /* 1: the network alone; 2: told all the same */
+            p.how.first = NULL;
+            p.mapped = false;
+            p.how.set[0].value = i == 1 ? 0 : p.how.set[0].value;
+            p.how.least[1] = i == 1 ? 0 : p.how.least[1];
+        }
+        CHECK(!zn_enhance_run(&result, &p, &(zn_sink){ write_picture, &out[i] }, &source, (zn_rect){ 0, 0, p.w, p.h },
+                              NULL, &err),
+              "%s", err.text);
+        CHECK(i || result.noise.clean == 1, "the scene is not clean");
+    }
+    for (int i = 1; i < 3; i++)
+        CHECK(!memcmp(out[0].rgb.data, out[i].rgb.data, zn_array_len(&out[0].rgb) * sizeof(float)) == (i == 1), "%s",
+              i == 1 ? "more was told" : "nothing is ever told");
+    for (int i = 0; i < 3; i++)
+        free(out[i].rgb.data);
+    free(in.rgb.data);
+}
+
 /* ---- what a front end keeps ------------------------------------------------------------------------------------ */
 
 enum { MOST_KEPT = 512 };
@@ -826,6 +860,7 @@ int main(void)
     RUN(test_enlarging);
     RUN(test_a_sharp_picture_is_told_so);
     RUN(test_crisp_sees_less_noise);
+    RUN(test_crisp_leaves_clean_pictures);
     RUN(test_kept);
     RUN(test_not_kept);
     RUN(test_what_is_seen);
