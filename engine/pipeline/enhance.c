@@ -50,8 +50,6 @@ static zn_status open_first(zn_use **use, const zn_enhance_plan *p, work *k, zn_
     return p->how.first ? zn_use_begin(use, p->session, p->how.first, NULL, &terms, err) : ZN_OK;
 }
 
-static const double noisy = 4; /* of 255 */
-
 /* What a denoiser that comes first is told. */
 static zn_job first_job(const zn_enhance *how, zn_value set[2])
 {
@@ -256,20 +254,21 @@ static bool write_plane(void *cookie, zn_rect r, const float *src)
     return true;
 }
 
-/* Whether the denoiser, or the one that comes first, has nothing to remove. */
+/* Whether the denoiser has nothing to remove. */
 static bool is_clean(const work *k)
 {
     return k->plan->mapped && k->result->noise.clean == 1;
 }
 
-/* How much of what a denoiser that comes first is known to leave is told: with little noise it changes little. */
-static double share_left(const work *k)
+/* The share of `noise` and `least` that is told after a denoiser: a picture with little noise is hardly changed by it. */
+static double share_told(const work *k)
 {
+    const double noisy = 4; /* of 255: from there on all of it */
     const float *m = k->result->noise.median;
 
-    return !k->plan->how.first || !k->plan->mapped ? 1
-        : is_clean(k)                              ? 0
-                                                   : fmin(fmaxf(m[0], fmaxf(m[1], m[2])) / noisy, 1);
+    if (!k->plan->how.first || !k->plan->mapped)
+        return 1;
+    return is_clean(k) ? 0 : fmin(fmaxf(m[0], fmaxf(m[1], m[2])) / noisy, 1);
 }
 
 /* A setting, or what was found. */
@@ -279,13 +278,13 @@ static double told(const work *k, int i)
     const zn_faults *d = &k->result->damage;
     const char *key = how->set[i].key;
     const bool noise = !strcmp(key, "noise");
-    const double left = share_left(k), value = how->set[i].value * (noise ? left : 1);
+    const double share = share_told(k), least = share * how->least[i], value = how->set[i].value * (noise ? share : 1);
     float found;
 
     if (!how->found[i] || value != 0)
         return value;
     found = noise ? d->noise : !strcmp(key, "artefacts") ? d->artefacts : d->blur;
-    return left * how->least[i] > 0 ? fmax(left * how->least[i], (double)found) : (double)found; /* -1: there is none */
+    return least > 0 ? fmax(least, (double)found) : (double)found; /* -1: there is none */
 }
 
 /* The rows of a plane; what a network sees is in 0..1. */
