@@ -78,6 +78,7 @@ int npy_rank(const char *path);
 /* Replaces values that are not finite by 0: one would spread to every pixel that a network computes from it.  Returns
  * how many there were. */
 size_t clean_numbers(float *x, size_t len);
+void say_cleaned(size_t n, const char *what); /* prints a line, but for 0 */
 
 /* Videos have four axes, and are read and written frame by frame.  To write one: its sizes are in frames.  Closing with ok
  * false leaves no file. */

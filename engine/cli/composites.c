@@ -89,7 +89,7 @@ bool load_picture(zn_array *out, const char *path, zn_error *err)
         out->data = NULL;
         return false;
     }
-    clean_numbers(out->data, zn_array_len(out));
+    say_cleaned(clean_numbers(out->data, zn_array_len(out)), path);
     return true;
 }
 

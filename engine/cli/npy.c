@@ -302,3 +302,9 @@ size_t clean_numbers(float *x, size_t len)
         }
     return n;
 }
+
+void say_cleaned(size_t n, const char *what)
+{
+    if (n)
+        fprintf(stderr, "zenith: %zu values of %s are infinite or not a number: taken as 0\n", n, what);
+}

@@ -18,6 +18,7 @@
 #endif
 #ifdef ZN_HAVE_JPEG
 #include <jpeglib.h>
+#include <jerror.h>
 #endif
 
 /* A few kilobytes of PNG can hold a picture of gigabytes.  So a file of n bytes may have FREE_PIXELS + n *
@@ -88,18 +89,21 @@ static unsigned char *load_png(FILE *f, size_t *size)
 
 static bool read_png(zn_array *out, FILE *f, char why[WHY_SIZE])
 {
+    const png_color white = { 255, 255, 255 }; /* without it libpng composes onto what the memory holds */
     png_image image = { .version = PNG_IMAGE_VERSION };
     unsigned char *bytes = NULL, *file;
     size_t size = 0;
+    bool alpha;
 
     if (!(file = load_png(f, &size)) || !png_image_begin_read_from_memory(&image, file, size)) {
         free(file);
         return false;
     }
+    alpha = image.format & PNG_FORMAT_FLAG_ALPHA;
     image.format = PNG_FORMAT_RGB;
     if (!too_large(f, image.width, image.height, why))
         bytes = malloc(PNG_IMAGE_SIZE(image));
-    if (!bytes || !png_image_finish_read(&image, NULL, bytes, 0, NULL)) {
+    if (!bytes || !png_image_finish_read(&image, &white, bytes, 0, NULL)) {
         png_image_free(&image);
         free(bytes);
         free(file);
@@ -109,6 +113,7 @@ static bool read_png(zn_array *out, FILE *f, char why[WHY_SIZE])
     *out = (zn_array){ NULL, (int32_t)image.height, (int32_t)image.width, 3 };
     out->data = as_floats(bytes, zn_array_len(out));
     free(bytes);
+    snprintf(why, WHY_SIZE, "%s", alpha ? "transparent parts are laid on white" : "");
     return out->data != NULL;
 }
 #endif
@@ -124,9 +129,11 @@ static void jpeg_leave(j_common_ptr c)
     longjmp(((jpeg_trouble *)c->err)->back, 1);
 }
 
-static void jpeg_silent(j_common_ptr c, int level)
+/* Where data is missing, libjpeg warns and continues with grey.  Extra bytes between two markers are harmless. */
+static void jpeg_warned(j_common_ptr c, int level)
 {
-    (void)c, (void)level;
+    if (level < 0 && c->err->msg_code != JWRN_EXTRANEOUS_DATA && c->err->msg_code != JWRN_ADOBE_XFORM)
+        jpeg_leave(c);
 }
 
 static void count_passes(j_common_ptr c)
@@ -145,7 +152,7 @@ static bool read_jpeg(zn_array *out, FILE *f, char why[WHY_SIZE])
 
     c.err = jpeg_std_error(&trouble.base);
     trouble.base.error_exit = jpeg_leave;
-    trouble.base.emit_message = jpeg_silent;
+    trouble.base.emit_message = jpeg_warned;
     if (!setjmp(trouble.back)) {
         jpeg_create_decompress(&c); /* it allocates: it may leave */
         c.progress = &passes;
@@ -166,6 +173,7 @@ static bool read_jpeg(zn_array *out, FILE *f, char why[WHY_SIZE])
             jpeg_finish_decompress(&c);
             out->data = as_floats(bytes, zn_array_len(out));
             ok = out->data != NULL;
+            why[0] = 0;
         }
     }
     jpeg_destroy_decompress(&c);
@@ -219,6 +227,8 @@ bool picture_load(zn_array *out, const char *path, zn_error *err)
         return npy_read(out, &rank, path, err);
     switch (picture_read(out, path, why)) {
     case ZN_OK:
+        if (*why)
+            fprintf(stderr, "zenith: %s: %s\n", path, why);
         return true;
     case ZN_E_USAGE:
         snprintf(err->text, sizeof err->text, "%.300s is no .npy file%s", path,

@@ -9,11 +9,11 @@ bool pictures_supported(void);
 
 enum { WHY_SIZE = 160 };
 
-/* One file; the caller frees out->data.  ZN_E_FILE, and why says the reason; ZN_E_MEMORY; ZN_E_USAGE: it is no PNG or JPEG
- * file by its name. */
+/* One file; the caller frees out->data.  ZN_OK, and why is empty or says what was lost; ZN_E_FILE, and why says the reason;
+ * ZN_E_MEMORY; ZN_E_USAGE: it is no PNG or JPEG file by its name. */
 zn_status picture_read(zn_array *out, const char *path, char why[WHY_SIZE]);
 
-/* The same, or a .npy file; the reason is a sentence with the name. */
+/* The same, or a .npy file; the reason is a sentence with the name, and what was lost is printed. */
 bool picture_load(zn_array *out, const char *path, zn_error *err);
 
 /* 8 bits for each of three channels, as PNG, where this build has libpng, or as PPM. */

@@ -45,12 +45,6 @@ static void show_plan(zn_model *model, const zn_array *in, int n_in, const zn_jo
                 plan.streamed ? " (layers are read from disk as they are needed: slower)" : "", plan.macs / 1e9);
 }
 
-static void say_cleaned(size_t n, const char *port)
-{
-    if (n)
-        fprintf(stderr, "zenith: %zu values of %s are infinite or not a number: taken as 0\n", n, port);
-}
-
 static bool read_input(zn_array *in, int *rank, const char *path, zn_error *err)
 {
     int n;
