@@ -21,7 +21,7 @@ typedef struct options {
     const char *with, *without; /* folders of teach */
     int threads;
     int width, height; /* --size; 0: not given */
-    bool json, layers, progress, whole;
+    bool json, layers, progress, whole, help;
 } options;
 
 /* Each prints one line on stderr and returns the exit status. */

@@ -54,16 +54,34 @@ int set_fields(void *how, const zn_field *fields, const char *what, const option
     return EXIT_DONE;
 }
 
-int usage_of(const char *call, const zn_field *fields)
+static double number_of(const zn_field *f, const void *how)
 {
-    fprintf(stderr, "zenith: %s\n", call);
-    for (const zn_field *f = fields; f->key; f++)
-        if (f->kind == ZN_TEXT || f->kind == ZN_NAMED)
-            fprintf(stderr, "  %-10s %s\n", f->key, f->help);
-        else
-            fprintf(stderr, "  %-10s %s, %.10g to %.10g\n", f->key, f->help, f->min, f->max);
-    fputs("  precision  auto, fp32, bf16, fp16, int8, int4, ...\n", stderr);
-    return EXIT_USAGE;
+    const void *at = (const char *)how + f->at;
+
+    if (f->kind == ZN_REAL)
+        return *(const double *)at;
+    return f->kind == ZN_COUNT ? (double)*(const uint32_t *)at : (double)*(const int32_t *)at;
+}
+
+int usage_of(const options *o, const char *call, const zn_field *fields, const void *how)
+{
+    FILE *to = o->help ? stdout : stderr;
+
+    fprintf(to, "%s%s\n", o->help ? "" : "zenith: ", call);
+    for (const zn_field *f = fields; f->key; f++) {
+        const char *text = f->kind == ZN_TEXT ? *(const char *const *)((const char *)how + f->at) : NULL;
+
+        fprintf(to, "  %-16s %s", f->key, f->help);
+        if (f->kind != ZN_TEXT && f->kind != ZN_NAMED)
+            fprintf(to, ", %.10g to %.10g (%.10g)", f->min, f->max, number_of(f, how));
+        if (text && *text)
+            fprintf(to, " (%s)", text);
+        fputc('\n', to);
+    }
+    fputs(
+        "  precision        auto, fp32, bf16, fp16, int8, int4, ...\n  In brackets: what is taken if it is not set.\n",
+        to);
+    return o->help ? EXIT_DONE : EXIT_USAGE;
 }
 
 zn_choice choice_of(const options *o)

@@ -16,8 +16,9 @@ int set_fields(void *how, const zn_field *fields, const char *what, const option
 /* The line on stderr for one that was refused; returns EXIT_USAGE. */
 int refuse_setting(const zn_field *fields, const char *text, const zn_error *err);
 
-/* Says how a command is called, and which settings it has; returns EXIT_USAGE. */
-int usage_of(const char *call, const zn_field *fields);
+/* Says how a command is called, and which settings it has, with those of `how`, the defaults.  Returns EXIT_USAGE; with --help
+ * it is what was wanted: stdout and EXIT_DONE. */
+int usage_of(const options *o, const char *call, const zn_field *fields, const void *how);
 
 zn_choice choice_of(const options *o);
 

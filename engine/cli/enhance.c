@@ -59,8 +59,8 @@ static int run(const options *given, const char *name, void *how, const zn_field
     bool ok;
 
     snprintf(call, sizeof call, "zenith %s IN OUT [KEY=VALUE]...", name);
-    if (o->n_words != 2 || o->n_in || o->n_out)
-        return usage_of(call, fields);
+    if (o->help || o->n_words != 2 || o->n_in || o->n_out)
+        return usage_of(o, call, fields, how);
     if ((status = set_fields(how, fields, name, o)))
         return status;
     ok = can_save(o->word[1], &err) && load_picture(&picture, o->word[0], &err) && !zn_session_open(&session, &err) &&

@@ -120,11 +120,12 @@ int cmd_face(const options *given)
     ok = o->n_words == 1 + takes && two == (o->n_in > 0);
     for (int i = 0; i < o->n_in; i++)
         ok = ok && !strncmp(o->in[i], "second=", 7);
-    if (!ok)
+    if (o->help || !ok)
         return usage_of(
+            o,
             "zenith face [IN] OUT [KEY=VALUE]... [--in second=PICTURE]...; IN but for mode=sample, second for "
             "mode=interpolate: several are done one after the other, and OUT has one result below the other",
-            zn_face_fields);
+            zn_face_fields, &how);
     k.in = takes ? o->word[0] : NULL;
     k.out = o->word[o->n_words - 1];
     ok = can_save(k.out, &err) && (!k.in || load_picture(&k.picture, k.in, &err)) && run_all(&k, &how, &err) &&

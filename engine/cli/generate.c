@@ -106,9 +106,10 @@ int cmd_generate(const options *given)
     bool ok;
 
     how.prompt = "";
-    if (o->n_words < 1 || o->n_words > 2 || o->n_in > 1 || (o->n_in && strncmp(o->in[0], "mask=", 5)) ||
+    if (o->help || o->n_words < 1 || o->n_words > 2 || o->n_in > 1 || (o->n_in && strncmp(o->in[0], "mask=", 5)) ||
         (o->n_in && !k.in))
-        return usage_of("zenith generate [IN] OUT prompt=TEXT [KEY=VALUE]... [--in mask=PICTURE]", zn_generate_fields);
+        return usage_of(o, "zenith generate [IN] OUT prompt=TEXT [KEY=VALUE]... [--in mask=PICTURE]",
+                        zn_generate_fields, &how);
     if ((status = set_fields(&how, zn_generate_fields, "generate", o)))
         return status;
     k.mask = o->n_in ? o->in[0] + 5 : NULL;

@@ -17,6 +17,7 @@ static const char help[] =
     "takes\n"
     "  zenith run MODEL [--weights FILE]... [--set KEY=VALUE]... --in NAME=FILE.npy... --out NAME=FILE.npy...\n"
     "  zenith run z-image-tokens --weights tokenizer.json --in prompt=FILE.txt --out tokens=FILE.npy [--set chat=0]\n"
+    "  zenith help COMMAND            what it takes, and its settings; also zenith COMMAND --help\n"
     "  zenith denoise IN OUT [KEY=VALUE]...   removes noise from a picture\n"
     "  zenith restore IN OUT [KEY=VALUE]...   undoes blur, JPEG artifacts and noise\n"
     "  zenith upscale IN OUT [scale=4]...     enlarges a picture 2, 3 or 4 times\n"
@@ -163,12 +164,33 @@ static bool two_sizes(options *o, const char *text)
     return whole_number(&o->width, width, 1, 65536) && text[len] && whole_number(&o->height, text + len + 1, 1, 65536);
 }
 
+/* What `help` says of a command: its lines, and those below that go on. */
+static int help_of(const char *command)
+{
+    bool its = false;
+
+    for (const char *line = help; *line;) {
+        const size_t len = strcspn(line, "\n") + 1, n = strlen(command);
+
+        if (strncmp(line, "   ", 3))
+            its = !strncmp(line, "  zenith ", 9) && !strncmp(line + 9, command, n) && strchr(" \n", line[9 + n]);
+        if (its)
+            fwrite(line, 1, len, stdout);
+        line += len;
+    }
+    return EXIT_DONE;
+}
+
 static int parse(options *o, int argc, char **argv)
 {
     for (int i = 0; i < argc; i++) {
         const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         bool ok = true;
 
+        if (!strcmp(a, "--help") || !strcmp(a, "-h")) {
+            o->help = true;
+            return EXIT_DONE;
+        }
         if (strncmp(a, "--", 2)) {
             if (!push(o->word, &o->n_words, a))
                 return usage("too many arguments");
@@ -220,18 +242,24 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(const options *o);
     } commands[] = {
-        { "engines", cmd_engines },   { "models", cmd_models },   { "info", cmd_info },
-        { "run", cmd_run },           { "bench", cmd_bench },     { "selftest", cmd_selftest },
-        { "convert", cmd_convert },   { "find", cmd_find },       { "teach", cmd_teach },
-        { "generate", cmd_generate }, { "denoise", cmd_denoise }, { "restore", cmd_restore },
-        { "upscale", cmd_upscale },   { "face", cmd_face },       { "video", cmd_video },
+        { "denoise", cmd_denoise },   { "restore", cmd_restore },   { "upscale", cmd_upscale }, { "face", cmd_face },
+        { "generate", cmd_generate }, /* --help lists the settings of these */
+        { "engines", cmd_engines },   { "models", cmd_models },     { "info", cmd_info },       { "run", cmd_run },
+        { "bench", cmd_bench },       { "selftest", cmd_selftest }, { "convert", cmd_convert }, { "find", cmd_find },
+        { "teach", cmd_teach },       { "video", cmd_video },
     };
+    enum { WITH_SETTINGS = 5 };
+    char *of[] = { argv[0], NULL, "--help", NULL };
     options o = { 0 };
     int status;
 
     if (argc < 2) {
         fputs(help, stderr);
         return EXIT_USAGE;
+    }
+    if (!strcmp(argv[1], "help") && argc == 3) { /* `zenith help denoise` is `zenith denoise --help` */
+        of[1] = argv[2];
+        argv = of;
     }
     if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
         fputs(help, stdout);
@@ -246,6 +274,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(argv[1], commands[i].name)) {
             status = parse(&o, argc - 2, argv + 2);
+            if (!status && o.help && i >= WITH_SETTINGS)
+                return help_of(argv[1]);
             return status ? status : commands[i].run(&o);
         }
     return usage("unknown command '%s'; see `zenith help`", argv[1]);
