@@ -134,7 +134,7 @@ static bool make_picture(zn_array *out, const options *o, zn_error *err)
 {
     *out = (zn_array){ NULL, o->height ? o->height : SIDE, o->width ? o->width : SIDE, 3 };
     if (o->n_words > 1)
-        return load_picture(out, o->word[1], err);
+        return load_picture(out, NULL, o->word[1], err);
     out->data = malloc(zn_array_len(out) * sizeof(float));
     if (!out->data)
         return out_of_memory(err);

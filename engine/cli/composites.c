@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* composites.c - what the commands on picture files share. */
 #include "composites.h"
-#include "pictures.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,9 +96,9 @@ const char *file_path(char *path, size_t size, const char *name)
 
 /* ---- pictures ------------------------------------------------------------------------------------------------ */
 
-bool load_picture(zn_array *out, const char *path, zn_error *err)
+bool load_picture(zn_array *out, picture_info *info, const char *path, zn_error *err)
 {
-    if (!picture_load(out, path, err))
+    if (!picture_load(out, info, path, err))
         return false;
     if (out->c != 3) {
         snprintf(err->text, sizeof err->text, "%.300s has %d channels, where a picture has 3", path, out->c);
@@ -128,10 +127,10 @@ bool can_save(const char *path, zn_error *err)
     return !zn_write_check(path, err);
 }
 
-bool save_picture(const char *path, const zn_array *picture, zn_error *err)
+bool save_picture(const char *path, const zn_array *picture, const picture_info *info, zn_error *err)
 {
     return ends(path, ".npy") ? npy_write(path, picture, 3, err)
-                              : picture_write(path, picture, ends(path, ".png"), err);
+                              : picture_write(path, picture, info, ends(path, ".png"), err);
 }
 
 /* ---- what is shown ------------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #define ZN_CLI_COMPOSITES_H
 
 #include "cli.h"
+#include "pictures.h"
 
 #include "../zenith_composite.h"
 
@@ -25,10 +26,10 @@ zn_choice choice_of(const options *o);
 /* A file's name with a '/', as a setting takes it that may be a name of a model, too. */
 const char *file_path(char *path, size_t size, const char *name);
 
-/* A picture of three channels in 0..1; data is the caller's. */
-bool load_picture(zn_array *out, const char *path, zn_error *err);
+/* A picture of three channels in 0..1; data and info are the caller's.  info: what its result will say, or NULL. */
+bool load_picture(zn_array *out, picture_info *info, const char *path, zn_error *err);
 /* Its format is the ending: .png, .ppm, or .npy, which keeps all bits. */
-bool save_picture(const char *path, const zn_array *picture, zn_error *err);
+bool save_picture(const char *path, const zn_array *picture, const picture_info *info, zn_error *err);
 /* Whether save_picture() could: before work that takes long. */
 bool can_save(const char *path, zn_error *err);
 

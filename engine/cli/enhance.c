@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* enhance.c - `zenith denoise | restore | upscale IN OUT`: a better picture. */
 #include "composites.h"
-#include "pictures.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,8 @@ static bool write_array(void *cookie, zn_rect r, const float *src)
     return true;
 }
 
-static bool enhance(const options *o, const zn_enhance_plan *plan, zn_array *picture, zn_error *err)
+static bool enhance(const options *o, const zn_enhance_plan *plan, zn_array *picture, const picture_info *info,
+                    zn_error *err)
 {
     const zn_source in = array_source(picture);
     const zn_watcher watch = watch_of(o);
@@ -25,7 +25,7 @@ static bool enhance(const options *o, const zn_enhance_plan *plan, zn_array *pic
     bool ok;
 
     if (plan->nothing)
-        return save_picture(o->word[1], picture, err);
+        return save_picture(o->word[1], picture, info, err);
     out.data = malloc(zn_array_len(&out) * sizeof *out.data);
     if (!out.data)
         snprintf(err->text, sizeof err->text, "out of memory for the result");
@@ -38,7 +38,7 @@ static bool enhance(const options *o, const zn_enhance_plan *plan, zn_array *pic
             fprintf(stderr, "measured noise, of 255: red %.2f, green %.2f, blue %.2f\n", (double)result.noise.median[0],
                     (double)result.noise.median[1], (double)result.noise.median[2]);
     }
-    ok = ok && save_picture(o->word[1], &out, err);
+    ok = ok && save_picture(o->word[1], &out, info, err);
     free(out.data);
     return ok;
 }
@@ -52,6 +52,7 @@ static int run(const options *given, const char *name, void *how, const zn_field
     const zn_choice choice = choice_of(o);
     zn_session *session = NULL;
     zn_array picture = { 0 };
+    picture_info info = { 0 };
     zn_enhance_plan plan;
     zn_error err = { "" };
     char call[96];
@@ -63,9 +64,11 @@ static int run(const options *given, const char *name, void *how, const zn_field
         return usage_of(o, call, fields, how);
     if ((status = set_fields(how, fields, name, o)))
         return status;
-    ok = can_save(o->word[1], &err) && load_picture(&picture, o->word[0], &err) && !zn_session_open(&session, &err) &&
-        !describe_task(&plan, session, &choice, how, picture.w, picture.h, &err) && enhance(o, &plan, &picture, &err);
+    ok = can_save(o->word[1], &err) && load_picture(&picture, &info, o->word[0], &err) &&
+        !zn_session_open(&session, &err) && !describe_task(&plan, session, &choice, how, picture.w, picture.h, &err) &&
+        enhance(o, &plan, &picture, &info, &err);
     free(picture.data);
+    picture_info_free(&info);
     zn_session_close(&session);
     return ok ? EXIT_DONE : fail("%s", err.text);
 }

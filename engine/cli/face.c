@@ -95,7 +95,7 @@ static bool run_all(work *k, const zn_face_how *how, zn_error *err)
     bool ok = !zn_session_open(&session, err);
 
     for (int i = 0; ok && i < (k->o->n_in ? k->o->n_in : 1); i++) {
-        ok = (!k->o->n_in || load_picture(&k->other, k->o->in[i] + 7, err)) &&
+        ok = (!k->o->n_in || load_picture(&k->other, NULL, k->o->in[i] + 7, err)) &&
             !zn_face_describe(&plan, session, &choice, how, k->picture.w, k->picture.h, err) && run(k, &plan, err);
         free(k->other.data);
         k->other.data = NULL;
@@ -109,6 +109,7 @@ int cmd_face(const options *given)
     const options all = with_settings(given, zn_face_fields), *o = &all;
     work k = { .o = o };
     zn_face_how how = zn_face_defaults();
+    picture_info info = { 0 };
     zn_error err = { "" };
     bool takes, two, ok;
 
@@ -128,9 +129,10 @@ int cmd_face(const options *given)
             zn_face_fields, &how);
     k.in = takes ? o->word[0] : NULL;
     k.out = o->word[o->n_words - 1];
-    ok = can_save(k.out, &err) && (!k.in || load_picture(&k.picture, k.in, &err)) && run_all(&k, &how, &err) &&
-        save_picture(k.out, &k.result, &err);
+    ok = can_save(k.out, &err) && (!k.in || load_picture(&k.picture, &info, k.in, &err)) && run_all(&k, &how, &err) &&
+        save_picture(k.out, &k.result, &info, &err);
     free(k.picture.data);
+    picture_info_free(&info);
     free(k.result.data);
     return ok ? EXIT_DONE : fail("%s", err.text);
 }

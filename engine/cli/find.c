@@ -22,7 +22,7 @@ int cmd_find(const options *o)
         zn_array picture = { 0 };
         zn_face face[MAX_FACES];
         int n = 0;
-        const bool ok = load_picture(&picture, o->word[i], &err);
+        const bool ok = load_picture(&picture, NULL, o->word[i], &err);
         const zn_source source = array_source(&picture);
 
         if (!ok ||

@@ -86,7 +86,7 @@ static bool read_picture(video_input *v, zn_array *a, int32_t i)
     zn_status s;
 
     snprintf(path, sizeof path, "%s/%s", v->folder, v->list[i]->d_name);
-    s = picture_read(a, path, why);
+    s = picture_read(a, NULL, path, why);
     if (s)
         snprintf(v->err.text, sizeof v->err.text, "%.300s: %s", path,
                  s == ZN_E_MEMORY      ? "there is not enough memory for it"

@@ -10,6 +10,7 @@ typedef struct work {
     const options *o;
     const char *in, *mask, *out; /* files; in, mask: NULL, there is none */
     zn_array picture, weights;   /* the input and how far its pixels may change */
+    picture_info info;
 } work;
 
 /* The mask is the mean of the channels, of the input's size. */
@@ -17,7 +18,7 @@ static bool load_mask(work *k, zn_error *err)
 {
     zn_array rgb = { 0 };
 
-    if (!load_picture(&rgb, k->mask, err))
+    if (!load_picture(&rgb, NULL, k->mask, err))
         return false;
     k->weights = (zn_array){ rgb.data, rgb.h, rgb.w, 1 };
     for (size_t i = 0; i < zn_array_len(&k->weights); i++)
@@ -66,7 +67,7 @@ static bool save_results(work *k, const zn_generate_plan *plan, const zn_array *
         ok = name_result(path, sizeof path, k, i, n);
         if (!ok)
             snprintf(err->text, sizeof err->text, "the name '%.80s' is too long", k->out);
-        ok = ok && save_picture(path, plan->adds ? &own : &one, err);
+        ok = ok && save_picture(path, plan->adds ? &own : &one, &k->info, err);
     }
     if (plan->adds)
         free(own.data);
@@ -113,14 +114,15 @@ int cmd_generate(const options *given)
     if ((status = set_fields(&how, zn_generate_fields, "generate", o)))
         return status;
     k.mask = o->n_in ? o->in[0] + 5 : NULL;
-    ok = can_save(k.out, &err) && (!k.in || load_picture(&k.picture, k.in, &err)) && (!k.mask || load_mask(&k, &err)) &&
-        !zn_session_open(&session, &err);
+    ok = can_save(k.out, &err) && (!k.in || load_picture(&k.picture, &k.info, k.in, &err)) &&
+        (!k.mask || load_mask(&k, &err)) && !zn_session_open(&session, &err);
     all = (zn_rect){ 0, 0, k.picture.w, k.picture.h };
     ok = ok &&
         !zn_generate_describe(&plan, session, &choice, &how, k.picture.w, k.picture.h, k.mask ? &all : NULL, &err);
     if (ok)
-        ok = plan.nothing ? save_picture(k.out, &k.picture, &err) : generate(&k, &plan, &err);
+        ok = plan.nothing ? save_picture(k.out, &k.picture, &k.info, &err) : generate(&k, &plan, &err);
     free(k.picture.data);
+    picture_info_free(&k.info);
     free(k.weights.data);
     zn_session_close(&session);
     return ok ? EXIT_DONE : fail("%s", err.text);

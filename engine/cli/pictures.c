@@ -49,13 +49,28 @@ static bool too_large(FILE *f, long long w, long long h, char why[WHY_SIZE])
     return true;
 }
 
-static float *as_floats(const unsigned char *x, size_t len)
+static void say_why(char why[WHY_SIZE], const char *text)
+{
+    snprintf(why, WHY_SIZE, "it cannot be read as a picture: %.100s", text);
+}
+
+/* Samples of 8 bits, or of 16, the high byte first. */
+static float *as_floats(const unsigned char *x, int bits, size_t len)
 {
     float *y = malloc(len * sizeof *y);
 
     for (size_t i = 0; y && i < len; i++)
-        y[i] = (float)x[i] / 255;
+        y[i] = bits == 8 ? (float)x[i] / 255 : (float)(x[2 * i] << 8 | x[2 * i + 1]) / 65535;
     return y;
+}
+
+/* One for other colours, as of a grey picture, says nothing about the three channels that are read. */
+static void keep_profile(picture_info *info, const unsigned char *profile, size_t size)
+{
+    if (size < 20 || memcmp(profile + 16, "RGB ", 4) || !(info->profile = malloc(size)))
+        return;
+    memcpy(info->profile, profile, size);
+    info->profile_size = size;
 }
 #endif
 
@@ -87,34 +102,119 @@ static unsigned char *load_png(FILE *f, size_t *size)
     return data;
 }
 
-static bool read_png(zn_array *out, FILE *f, char why[WHY_SIZE])
-{
-    const png_color white = { 255, 255, 255 }; /* without it libpng composes onto what the memory holds */
-    png_image image = { .version = PNG_IMAGE_VERSION };
-    unsigned char *bytes = NULL, *file;
-    size_t size = 0;
-    bool alpha;
+typedef struct png_trouble {
+    const unsigned char *data; /* of the file, what is left */
+    size_t left;
+    char *why;
+} png_trouble;
 
-    if (!(file = load_png(f, &size)) || !png_image_begin_read_from_memory(&image, file, size)) {
-        free(file);
-        return false;
+static void png_leave(png_structp png, const char *text)
+{
+    const png_trouble *t = png_get_error_ptr(png);
+
+    say_why(t->why, text);
+    png_longjmp(png, 1);
+}
+
+static void png_silent(png_structp png, const char *text)
+{
+    (void)png, (void)text;
+}
+
+static void png_bytes(png_structp png, png_bytep to, size_t n)
+{
+    png_trouble *t = png_get_io_ptr(png);
+
+    if (n > t->left)
+        png_error(png, "the file is cut");
+    memcpy(to, t->data, n);
+    t->data += n;
+    t->left -= n;
+}
+
+/* RGBA, or RGB where the file has no transparency: in the depth of the file, and in sRGB if it says no more than its gamma. */
+static void ask_rgb(png_structp png, png_infop head, picture_info *info)
+{
+    png_charp name;
+    png_bytep data;
+    png_uint_32 n;
+    double gamma;
+    int how;
+
+    if (png_get_iCCP(png, head, &name, &how, &data, &n))
+        keep_profile(info, data, n);
+    else if (!png_get_valid(png, head, PNG_INFO_sRGB) && png_get_gAMA(png, head, &gamma))
+        png_set_gamma(png, PNG_DEFAULT_sRGB, gamma);
+#ifdef PNG_eXIf_SUPPORTED
+    if (png_get_eXIf_1(png, head, &n, &data))
+        info->orientation = exif_orientation(data, n);
+#endif
+    png_set_expand(png);
+    png_set_gray_to_rgb(png);
+    png_set_interlace_handling(png);
+    png_read_update_info(png, head);
+    info->bits = png_get_bit_depth(png, head);
+}
+
+/* RGBA to RGB, on white; whether there was anything transparent. */
+static bool lay_on_white(unsigned char *x, int bits, size_t pixels)
+{
+    const size_t size = (size_t)bits / 8;
+    const unsigned top = bits == 8 ? 255 : 65535;
+    bool clear = false;
+
+    for (size_t i = 0; i < pixels; i++) {
+        const unsigned char *from = x + 4 * i * size;
+        const unsigned a = size == 1 ? from[3] : (unsigned)from[6] << 8 | from[7];
+
+        clear = clear || a < top;
+        for (size_t k = 0; k < 3; k++) {
+            const unsigned c = size == 1 ? from[k] : (unsigned)from[2 * k] << 8 | from[2 * k + 1];
+            const unsigned v = (unsigned)(((uint64_t)c * a + (uint64_t)top * (top - a) + top / 2) / top);
+
+            x[(3 * i + k) * size] = (unsigned char)(size == 1 ? v : v >> 8);
+            x[(3 * i + k) * size + size - 1] = (unsigned char)v;
+        }
     }
-    alpha = image.format & PNG_FORMAT_FLAG_ALPHA;
-    image.format = PNG_FORMAT_RGB;
-    if (!too_large(f, image.width, image.height, why))
-        bytes = malloc(PNG_IMAGE_SIZE(image));
-    if (!bytes || !png_image_finish_read(&image, &white, bytes, 0, NULL)) {
-        png_image_free(&image);
-        free(bytes);
-        free(file);
-        return false;
+    return clear;
+}
+
+static bool read_png(zn_array *out, picture_info *info, FILE *f, char why[WHY_SIZE])
+{
+    size_t size = 0;
+    unsigned char *volatile bytes = NULL, *volatile file = load_png(f, &size);
+    unsigned char **volatile rows = NULL;
+    png_trouble trouble = { file, size, why };
+    png_structp png = file ? png_create_read_struct(PNG_LIBPNG_VER_STRING, &trouble, png_leave, png_silent) : NULL;
+    png_infop head = png ? png_create_info_struct(png) : NULL;
+    volatile bool ok = false;
+
+    if (head && !setjmp(png_jmpbuf(png))) {
+        png_set_read_fn(png, &trouble, png_bytes);
+        png_read_info(png, head);
+        *out = (zn_array){ NULL, (int32_t)png_get_image_height(png, head), (int32_t)png_get_image_width(png, head), 3 };
+        if (!too_large(f, out->w, out->h, why)) {
+            ask_rgb(png, head, info);
+            bytes = malloc(png_get_rowbytes(png, head) * (size_t)out->h);
+            rows = malloc((size_t)out->h * sizeof *rows);
+            for (int32_t y = 0; bytes && rows && y < out->h; y++)
+                rows[y] = bytes + png_get_rowbytes(png, head) * (size_t)y;
+        }
+        if (bytes && rows) {
+            png_read_image(png, rows);
+            png_read_end(png, NULL);
+            why[0] = 0;
+            if (png_get_channels(png, head) == 4 && lay_on_white(bytes, info->bits, (size_t)out->h * (size_t)out->w))
+                snprintf(why, WHY_SIZE, "transparent parts are laid on white");
+            out->data = as_floats(bytes, info->bits, zn_array_len(out));
+            ok = out->data != NULL;
+        }
     }
-    free(file);
-    *out = (zn_array){ NULL, (int32_t)image.height, (int32_t)image.width, 3 };
-    out->data = as_floats(bytes, zn_array_len(out));
+    png_destroy_read_struct(&png, &head, NULL);
+    free(rows);
     free(bytes);
-    snprintf(why, WHY_SIZE, "%s", alpha ? "transparent parts are laid on white" : "");
-    return out->data != NULL;
+    free(file);
+    return ok;
 }
 #endif
 
@@ -122,6 +222,7 @@ static bool read_png(zn_array *out, FILE *f, char why[WHY_SIZE])
 typedef struct jpeg_trouble {
     struct jpeg_error_mgr base;
     jmp_buf back;
+    char *why;
 } jpeg_trouble;
 
 static void jpeg_leave(j_common_ptr c)
@@ -129,11 +230,20 @@ static void jpeg_leave(j_common_ptr c)
     longjmp(((jpeg_trouble *)c->err)->back, 1);
 }
 
-/* Where data is missing, libjpeg warns and continues with grey.  Extra bytes between two markers are harmless. */
+static void jpeg_fail(j_common_ptr c)
+{
+    char text[JMSG_LENGTH_MAX];
+
+    c->err->format_message(c, text);
+    say_why(((jpeg_trouble *)c->err)->why, text);
+    jpeg_leave(c);
+}
+
+/* Where data is missing, libjpeg warns and goes on with grey; extra bytes between two markers do no harm. */
 static void jpeg_warned(j_common_ptr c, int level)
 {
     if (level < 0 && c->err->msg_code != JWRN_EXTRANEOUS_DATA && c->err->msg_code != JWRN_ADOBE_XFORM)
-        jpeg_leave(c);
+        jpeg_fail(c);
 }
 
 static void count_passes(j_common_ptr c)
@@ -142,24 +252,47 @@ static void count_passes(j_common_ptr c)
         jpeg_leave(c);
 }
 
-static bool read_jpeg(zn_array *out, FILE *f, char why[WHY_SIZE])
+static void read_markers(j_decompress_ptr c, picture_info *info)
+{
+    enum { EXIF = JPEG_APP0 + 1, NAME = 6 };
+#if LIBJPEG_TURBO_VERSION_NUMBER >= 1005090
+    JOCTET *profile = NULL;
+    unsigned n = 0;
+
+    if (jpeg_read_icc_profile(c, &profile, &n))
+        keep_profile(info, profile, n);
+    free(profile);
+#endif
+    for (jpeg_saved_marker_ptr m = c->marker_list; m; m = m->next)
+        if (m->marker == EXIF && m->data_length > NAME && !memcmp(m->data, "Exif\0", NAME))
+            info->orientation = exif_orientation(m->data + NAME, m->data_length - NAME);
+}
+
+static bool read_jpeg(zn_array *out, picture_info *info, FILE *f, char why[WHY_SIZE])
 {
     struct jpeg_decompress_struct c = { 0 };
     struct jpeg_progress_mgr passes = { .progress_monitor = count_passes };
-    jpeg_trouble trouble;
+    jpeg_trouble trouble = { .why = why };
     unsigned char *volatile bytes = NULL;
     volatile bool ok = false;
 
     c.err = jpeg_std_error(&trouble.base);
-    trouble.base.error_exit = jpeg_leave;
+    trouble.base.error_exit = jpeg_fail;
     trouble.base.emit_message = jpeg_warned;
     if (!setjmp(trouble.back)) {
         jpeg_create_decompress(&c); /* it allocates: it may leave */
         c.progress = &passes;
         jpeg_stdio_src(&c, f);
+        jpeg_save_markers(&c, JPEG_APP0 + 1, 0xffff);
+        jpeg_save_markers(&c, JPEG_APP0 + 2, 0xffff);
         jpeg_read_header(&c, TRUE);
         if (too_large(f, c.image_width, c.image_height, why))
             jpeg_leave((j_common_ptr)&c);
+        if (c.jpeg_color_space == JCS_CMYK || c.jpeg_color_space == JCS_YCCK) {
+            snprintf(why, WHY_SIZE, "its colours are CMYK: convert it to RGB first");
+            jpeg_leave((j_common_ptr)&c);
+        }
+        read_markers(&c, info);
         c.out_color_space = JCS_RGB;
         jpeg_start_decompress(&c);
         *out = (zn_array){ NULL, (int32_t)c.output_height, (int32_t)c.output_width, 3 };
@@ -171,7 +304,7 @@ static bool read_jpeg(zn_array *out, FILE *f, char why[WHY_SIZE])
         }
         if (bytes) {
             jpeg_finish_decompress(&c);
-            out->data = as_floats(bytes, zn_array_len(out));
+            out->data = as_floats(bytes, 8, zn_array_len(out));
             ok = out->data != NULL;
             why[0] = 0;
         }
@@ -182,8 +315,15 @@ static bool read_jpeg(zn_array *out, FILE *f, char why[WHY_SIZE])
 }
 #endif
 
-zn_status picture_read(zn_array *out, const char *path, char why[WHY_SIZE])
+void picture_info_free(picture_info *info)
 {
+    free(info->profile);
+    *info = (picture_info){ 0 };
+}
+
+zn_status picture_read(zn_array *out, picture_info *info, const char *path, char why[WHY_SIZE])
+{
+    picture_info found = { .bits = 8, .orientation = 1 };
     const char *dot = strrchr(path, '.');
     bool is_png = dot && !strcasecmp(dot, ".png");
     bool is_jpeg = dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg")), ok = false;
@@ -207,17 +347,26 @@ zn_status picture_read(zn_array *out, const char *path, char why[WHY_SIZE])
     errno = 0; /* neither library says why it failed, but malloc does */
 #ifdef ZN_HAVE_PNG
     if (is_png)
-        ok = read_png(out, f, why);
+        ok = read_png(out, &found, f, why);
 #endif
 #ifdef ZN_HAVE_JPEG
     if (is_jpeg)
-        ok = read_jpeg(out, f, why);
+        ok = read_jpeg(out, &found, f, why);
 #endif
     fclose(f);
+    if (ok && !picture_turn(out, found.orientation)) {
+        free(out->data);
+        out->data = NULL;
+        ok = false;
+    }
+    if (ok && info)
+        *info = found;
+    else
+        picture_info_free(&found);
     return ok ? ZN_OK : errno == ENOMEM ? ZN_E_MEMORY : ZN_E_FILE;
 }
 
-bool picture_load(zn_array *out, const char *path, zn_error *err)
+bool picture_load(zn_array *out, picture_info *info, const char *path, zn_error *err)
 {
     const char *dot = strrchr(path, '.');
     char why[WHY_SIZE];
@@ -225,7 +374,7 @@ bool picture_load(zn_array *out, const char *path, zn_error *err)
 
     if (dot && !strcmp(dot, ".npy"))
         return npy_read(out, &rank, path, err);
-    switch (picture_read(out, path, why)) {
+    switch (picture_read(out, info, path, why)) {
     case ZN_OK:
         if (*why)
             fprintf(stderr, "zenith: %s: %s\n", path, why);
@@ -254,7 +403,7 @@ zn_status pictures_read(const char *folder, pictures_each *each, void *cookie)
 
         snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name);
         if (more && s != ZN_E_MEMORY)
-            s = picture_read(&a, path, why);
+            s = picture_read(&a, NULL, path, why);
         if (more && (!s || s == ZN_E_FILE))
             more = each(cookie, list[i]->d_name, s ? NULL : &a, why);
         free(a.data);
@@ -293,9 +442,49 @@ bool picture_writes_png(void)
 
 typedef struct bytes {
     const zn_array *picture;
-    unsigned char *data;
+    const picture_info *info;
+    unsigned char *data; /* of info->bits, as as_floats() reads them */
     bool png;
 } bytes;
+
+#ifdef ZN_HAVE_PNG
+static void png_refuse(png_structp png, const char *text)
+{
+    zn_error *err = png_get_error_ptr(png);
+
+    snprintf(err->text, sizeof err->text, "the picture cannot be written as PNG: %.100s", text);
+    png_longjmp(png, 1);
+}
+
+static zn_status write_png(const bytes *b, FILE *f, zn_error *err)
+{
+    const zn_array *p = b->picture;
+    const picture_info *info = b->info;
+    const size_t row = (size_t)p->w * 3 * (size_t)info->bits / 8;
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, err, png_refuse, png_silent);
+    png_infop head = png ? png_create_info_struct(png) : NULL;
+    volatile zn_status s = ZN_E_FILE;
+
+    if (!head)
+        snprintf(err->text, sizeof err->text, "out of memory for the result");
+    else if (!setjmp(png_jmpbuf(png))) {
+        png_init_io(png, f);
+        png_set_IHDR(png, head, (png_uint_32)p->w, (png_uint_32)p->h, info->bits, PNG_COLOR_TYPE_RGB,
+                     PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_BASE, PNG_FILTER_TYPE_BASE);
+        if (info->profile)
+            png_set_iCCP(png, head, "ICC", PNG_COMPRESSION_TYPE_BASE, info->profile, (png_uint_32)info->profile_size);
+        else
+            png_set_sRGB(png, head, PNG_sRGB_INTENT_PERCEPTUAL);
+        png_write_info(png, head);
+        for (int32_t y = 0; y < p->h; y++)
+            png_write_row(png, b->data + row * (size_t)y);
+        png_write_end(png, head);
+        s = ZN_OK;
+    }
+    png_destroy_write_struct(&png, &head);
+    return s;
+}
+#endif
 
 static zn_status write_bytes(void *cookie, FILE *f, zn_error *err)
 {
@@ -303,37 +492,34 @@ static zn_status write_bytes(void *cookie, FILE *f, zn_error *err)
     const zn_array *p = b->picture;
 
 #ifdef ZN_HAVE_PNG
-    if (b->png) {
-        png_image image = { .version = PNG_IMAGE_VERSION,
-                            .width = (png_uint_32)p->w,
-                            .height = (png_uint_32)p->h,
-                            .format = PNG_FORMAT_RGB };
-
-        if (png_image_write_to_stdio(&image, f, 0, b->data, 0, NULL))
-            return ZN_OK;
-        snprintf(err->text, sizeof err->text, "the picture cannot be written as PNG: %s", image.message);
-        return ZN_E_FILE;
-    }
+    if (b->png)
+        return write_png(b, f, err);
 #endif
     (void)err;
-    fprintf(f, "P6\n%d %d\n255\n", p->w, p->h);
-    fwrite(b->data, 1, zn_array_len(p), f); /* the end looks for errors */
+    fprintf(f, "P6\n%d %d\n%d\n", p->w, p->h, b->info->bits == 8 ? 255 : 65535);
+    fwrite(b->data, (size_t)b->info->bits / 8, zn_array_len(p), f); /* the end looks for errors */
     return ZN_OK;
 }
 
-bool picture_write(const char *path, const zn_array *picture, bool png, zn_error *err)
+bool picture_write(const char *path, const zn_array *picture, const picture_info *info, bool png, zn_error *err)
 {
-    bytes b = { picture, malloc(zn_array_len(picture)), png };
+    static const picture_info plain = { .bits = 8 };
+    bytes b = { picture, info && info->bits ? info : &plain, NULL, png };
+    const size_t size = (size_t)b.info->bits / 8;
+    const float top = b.info->bits == 8 ? 255 : 65535;
     zn_status s = ZN_OK;
 
+    b.data = malloc(zn_array_len(picture) * size);
     if (!b.data) {
         snprintf(err->text, sizeof err->text, "out of memory for the result");
         return false;
     }
     for (size_t i = 0; i < zn_array_len(picture); i++) {
-        const float v = picture->data[i] * 255 + 0.5f;
+        const float v = picture->data[i] * top + 0.5f;
+        const unsigned n = v > 0 ? (unsigned)(v < top ? v : top) : 0; /* NaN gives 0 */
 
-        b.data[i] = v > 0 ? (unsigned char)(v < 255 ? v : 255) : 0; /* NaN gives 0 */
+        b.data[i * size] = (unsigned char)(size == 1 ? n : n >> 8);
+        b.data[i * size + size - 1] = (unsigned char)n;
     }
     s = zn_write_file(path, write_bytes, &b, err);
     free(b.data);

@@ -9,16 +9,30 @@ bool pictures_supported(void);
 
 enum { WHY_SIZE = 160 };
 
-/* One file; the caller frees out->data.  ZN_OK, and why is empty or says what was lost; ZN_E_FILE, and why says the reason;
+/* What a file says of its pixels. */
+typedef struct picture_info {
+    int bits;               /* of a channel: 8 or 16; 0: nothing is known */
+    unsigned char *profile; /* ICC, of RGB; NULL: sRGB */
+    size_t profile_size;
+    int orientation; /* EXIF's, 1 to 8: the pixels were turned by it */
+} picture_info;
+
+void picture_info_free(picture_info *info);
+
+/* What EXIF data, from its header on, says; 1 if nothing.  Turning fails without memory. */
+int exif_orientation(const unsigned char *exif, size_t size);
+bool picture_turn(zn_array *picture, int orientation);
+
+/* One file, upright; the caller frees out->data and info, which may be NULL.  ZN_OK, and why is empty or says what was lost; ZN_E_FILE, and why says the reason;
  * ZN_E_MEMORY; ZN_E_USAGE: it is no PNG or JPEG file by its name. */
-zn_status picture_read(zn_array *out, const char *path, char why[WHY_SIZE]);
+zn_status picture_read(zn_array *out, picture_info *info, const char *path, char why[WHY_SIZE]);
 
 /* The same, or a .npy file; the reason is a sentence with the name, and what was lost is printed. */
-bool picture_load(zn_array *out, const char *path, zn_error *err);
+bool picture_load(zn_array *out, picture_info *info, const char *path, zn_error *err);
 
-/* 8 bits for each of three channels, as PNG, where this build has libpng, or as PPM. */
+/* As PNG, where this build has libpng, or as PPM; info, which may be NULL: with its bits and, in PNG, its profile. */
 bool picture_writes_png(void);
-bool picture_write(const char *path, const zn_array *picture, bool png, zn_error *err);
+bool picture_write(const char *path, const zn_array *picture, const picture_info *info, bool png, zn_error *err);
 
 /* Reads from the array, which must stay where it is. */
 zn_source array_source(zn_array *a);

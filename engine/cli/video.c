@@ -50,7 +50,7 @@ static bool folder_frame(void *cookie, int32_t i, float *frame)
     for (size_t j = 0; j < (size_t)f->h * (size_t)f->w * 3; j++)
         f->part[j] = 0.5f * frame[j] + 0.5f;
     snprintf(path, sizeof path, "%s/%06d.%s", f->path, i + 1, picture_writes_png() ? "png" : "ppm");
-    if (!picture_write(path, &(zn_array){ f->part, f->h, f->w, 3 }, picture_writes_png(), &f->err))
+    if (!picture_write(path, &(zn_array){ f->part, f->h, f->w, 3 }, NULL, picture_writes_png(), &f->err))
         return false;
     f->written++;
     return true;

@@ -196,7 +196,16 @@ else
   expect 0 'transparent parts are laid on white' "a transparent PNG" env MALLOC_PERTURB_=90 ZENITH_MODELS="$here/models" "$zenith" denoise \
     "$tmp/glass.png" "$tmp/white.ppm" strength=0
   expect 0 '' "is white, whatever the memory held" test "$(tail -c 72 "$tmp/white.ppm" | tr -d '\377' | wc -c)" = 0
-  expect 1 'cut.jpg: it cannot be read' "a JPEG that is cut" as_it_is "$tmp/cut.jpg" "$tmp/white.ppm"
+  # A phone's picture, of 16 x 8 pixels, that EXIF turns; three pixels of 16 bits with a profile.
+  base64 -d <<<'/9j/4AAQSkZJRgABAQAAAQABAAD/4QAiRXhpZgAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAD/2wBDABsSFBcUERsXFhceHBsgKEIrKCUlKFE6PTBCYFVlZF9VXVtqeJmBanGQc1tdhbWGkJ6jq62rZ4C8ybqmx5moq6T/wAALCAAIABABAREA/8QAFQABAQAAAAAAAAAAAAAAAAAAAAX/xAAUEAEAAAAAAAAAAAAAAAAAAAAA/9oACAEBAAA/AKo//9k=' >"$tmp/phone.jpg"
+  expect 0 '' "EXIF's orientation" as_it_is "$tmp/phone.jpg" "$tmp/phone.ppm"
+  expect 0 '' "turns the picture" test "$(sed -n 2p "$tmp/phone.ppm")" = "8 16"
+  base64 -d <<<'iVBORw0KGgoAAAANSUhEUgAAAAMAAAABEAIAAADEEl+gAAAAkmlDQ1BwAAB4AQGEAHv/AAAAhAAAAAACEAAAbW50clJHQiBYWVogAAAAAAAAAAAAAAAAYWNzcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAPbWAAEAAAAA0y0AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAATkQI8lCAMbIAAAAWSURBVHjaY2BgZGT6/5/5JYhkvwgiATuxB8k5nOyfAAAAAElFTkSuQmCC' >"$tmp/deep.png"
+  expect 0 '' "16 bits and a profile" as_it_is "$tmp/deep.png" "$tmp/deep2.png"
+  expect 0 '' "the profile is kept" grep -q iCCP "$tmp/deep2.png"
+  expect 0 '' "16 bits, from there on" as_it_is "$tmp/deep2.png" "$tmp/deep.ppm"
+  expect 0 '' "are kept" test "$(tail -c 19 "$tmp/deep.ppm" | od -An -tx1 | tr -d ' \n')" = 0a00010102ffff03e90102ffff07d10102ffff
+  expect 1 'cut.jpg: it cannot be read as a picture: Premature end' "a JPEG that is cut" as_it_is "$tmp/cut.jpg" "$tmp/white.ppm"
 fi
 # text in, picture out, on each engine
 for engine in scalar auto; do
