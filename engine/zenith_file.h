@@ -21,6 +21,7 @@ ZN_API FILE *zn_input_open(const char *path, zn_error *err);
 typedef struct zn_output {
     FILE *f;         /* to be written; write errors need not be checked: zn_output_end checks the error flag */
     char *temp, *to; /* temporary and final name; temp NULL: the file is written to directly */
+    bool nameless;   /* the temporary one is given at the end: a kill before leaves nothing */
 } zn_output;
 
 ZN_API zn_status zn_output_begin(zn_output *o, const char *path, zn_error *err);

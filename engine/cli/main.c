@@ -2,9 +2,13 @@
 /* main.c - the `zenith` program: options, and the commands that are a few lines each. */
 #include "cli.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char help[] =
     "zenith - the engine of the Zenith filters\n"
@@ -236,7 +240,7 @@ static int parse(options *o, int argc, char **argv)
     return EXIT_DONE;
 }
 
-int main(int argc, char **argv)
+static int command(int argc, char **argv)
 {
     static const struct {
         const char *name;
@@ -279,4 +283,28 @@ int main(int argc, char **argv)
             return status ? status : commands[i].run(&o);
         }
     return usage("unknown command '%s'; see `zenith help`", argv[1]);
+}
+
+/* Whoever closed one of the three gets no file in its place: a message would be written into it. */
+static void keep_standard_files(void)
+{
+    int fd;
+
+    while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
+        ;
+    if (fd >= 0)
+        close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    int status;
+
+    keep_standard_files();
+    signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error of write() */
+    errno = 0;
+    status = command(argc, argv);
+    if ((fflush(stdout) || ferror(stdout)) && !status)
+        status = fail("what it prints could not be written%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+    return status;
 }

@@ -5,29 +5,80 @@
 #include "../zenith_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A new file in the folder of `path`, with an unpredictable name; the name, malloced, is put into *temp. */
-static FILE *open_beside(char **temp, const char *path)
+/* A new file in the folder of `path`, without a name, so that a program that is ended leaves nothing.  -1: this system or its
+ * disk has none. */
+static int open_nameless(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = strdup(slash ? path : ".");
+    int fd = -1;
+
+    if (folder && slash)
+        folder[slash - path + 1] = 0;
+    if (folder && !access("/proc/self/fd", X_OK))
+        fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    free(folder);
+    return fd;
+}
+
+/* The file gets a name that no other has, the template's. */
+static bool give_name(int fd, char *name)
+{
+    static atomic_uint last;
+    char *digits = strrchr(name, '-') + 1, from[40];
+
+    snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
+    for (int i = 0; i < 1000; i++) {
+        sprintf(digits, "%06x", ((unsigned)getpid() * 1031 + atomic_fetch_add(&last, 1)) & 0xffffff);
+        if (!linkat(AT_FDCWD, from, AT_FDCWD, name, AT_SYMLINK_FOLLOW))
+            return true;
+        if (errno != EEXIST)
+            return false;
+    }
+    return false;
+}
+
+/* The same, with an unpredictable name. */
+static int open_named(char *temp)
 {
     const mode_t mask = umask(0);
+    int fd;
+
+    umask(mask);
+    fd = mkstemp(temp);
+    if (fd >= 0 && fchmod(fd, 0666 & ~mask)) {
+        close(fd);
+        remove(temp);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* Its name, malloced, is put into o->temp. */
+static FILE *open_beside(zn_output *o)
+{
     FILE *f = NULL;
     int fd = -1;
 
-    umask(mask);
-    *temp = malloc(strlen(path) + 16);
-    if (*temp) {
-        sprintf(*temp, "%s.part-XXXXXX", path);
-        fd = mkstemp(*temp);
+    o->temp = malloc(strlen(o->to) + 16);
+    if (o->temp) {
+        sprintf(o->temp, "%s.part-XXXXXX", o->to);
+        fd = open_nameless(o->to);
+        o->nameless = fd >= 0;
+        fd = fd >= 0 ? fd : open_named(o->temp);
     }
-    if (fd >= 0 && !fchmod(fd, 0666 & ~mask))
-        f = fdopen(fd, "wb");
+    f = fd >= 0 ? fdopen(fd, "wb") : NULL;
     if (fd >= 0 && !f) {
         close(fd);
-        remove(*temp);
+        if (!o->nameless)
+            remove(o->temp);
     }
     return f;
 }
@@ -44,7 +95,7 @@ zn_status zn_output_begin(zn_output *o, const char *path, zn_error *err)
     o->to = exists && !direct ? realpath(path, NULL) : NULL; /* a link stays one */
     o->to = o->to ? o->to : strdup(path);
     if (o->to)
-        o->f = direct ? fopen(path, "wb") : open_beside(&o->temp, o->to);
+        o->f = direct ? fopen(path, "wb") : open_beside(o);
     if (!o->f) {
         s = errno == ENOMEM ? ZN_E_MEMORY : ZN_E_FILE;
         zn_fail(err, s, "%s cannot be written: %s", path, strerror(errno));
@@ -58,10 +109,13 @@ zn_status zn_output_begin(zn_output *o, const char *path, zn_error *err)
 
 zn_status zn_output_end(zn_output *o, zn_status status, zn_error *err)
 {
-    bool ok = !status;
+    bool ok = !status, named;
     int why;
 
     ok = ok && !fflush(o->f) && !ferror(o->f) && (!o->temp || !fsync(fileno(o->f)));
+    if (ok && o->nameless)
+        ok = give_name(fileno(o->f), o->temp);
+    named = o->temp && (!o->nameless || ok);
     why = errno;
     if (fclose(o->f) && ok) {
         ok = false;
@@ -71,7 +125,7 @@ zn_status zn_output_end(zn_output *o, zn_status status, zn_error *err)
         ok = false;
         why = errno;
     }
-    if (o->temp && !ok)
+    if (named && !ok)
         remove(o->temp);
     if (!status && !ok)
         status = zn_fail(err, ZN_E_FILE, "%s could not be written whole: %s", o->to,

@@ -23,6 +23,9 @@
 #define O_NONBLOCK 0
 #define O_NOCTTY 0
 #define O_NOFOLLOW 0
+#define O_TMPFILE 0 /* of a folder, which cannot be opened */
+#define linkat(a, from, b, to, flags) ((void)(from), (void)(to), -1)
+#define SIGXFSZ 25 /* there are no limits */
 #define mkdir(path, mode) _mkdir(path)
 #define fchmod(fd, mode) ((void)(fd), (void)(mode), 0)
 #define realpath(path, to) _fullpath(to, path, 0)

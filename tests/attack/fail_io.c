@@ -128,6 +128,11 @@ VISIBLE int renameat(int a, const char *from, int b, const char *to)
     AROUND(int, -1, true, NEXT(renameat)(a, from, b, to));
 }
 
+VISIBLE int linkat(int a, const char *from, int b, const char *to, int flags)
+{
+    AROUND(int, -1, true, NEXT(linkat)(a, from, b, to, flags));
+}
+
 VISIBLE int mkstemp(char *path)
 {
     AROUND(int, -1, true, NEXT(mkstemp)(path));

@@ -385,10 +385,17 @@ expect 0 '' "the same with zeros" finite "$tmp/x.npy" "$tmp/y2.npy"
 expect 0 '' "pixels that are not finite count as 0" cmp "$tmp/y1.npy" "$tmp/y2.npy"
 # A result is written whole or not at all.
 cp "$tmp/y1.npy" "$tmp/keep.npy"
-(ulimit -f 4; trap '' XFSZ; finite "$tmp/x.npy" "$tmp/keep.npy") >"$tmp/out" 2>"$tmp/err"
+limited() { (ulimit -f 4; finite "$tmp/x.npy" "$tmp/keep.npy"); }
+expect 1 'keep.npy could not be written whole: ' "a limit of file sizes" limited
 expect 0 '' "a full disk leaves the older result" cmp "$tmp/keep.npy" "$tmp/y1.npy"
 expect 0 '' "and no part of the new one" test -z "$(ls "$tmp" | grep part-)"
 expect 0 '' "a result may go to a device" finite "$tmp/x.npy" /dev/null
+[ ! -c /dev/full ] || expect 1 'what it prints could not be written' "nowhere to print to" sh -c "'$zenith' info '$enc' >/dev/full"
+(
+  video_run() { "$zenith" run wan-vae-encode --weights "$golden/wan21.pth" --in "x=$tmp/5frames.npy" --out "z=$1" --progress; }
+  video_run "$tmp/open-z.npy" 2>/dev/null && video_run "$tmp/closed-z.npy" 0<&- 1>&- 2>&-
+)
+expect 0 '' "closed standard files: no message in the result" cmp "$tmp/open-z.npy" "$tmp/closed-z.npy"
 ln -s keep.npy "$tmp/link.npy"
 expect 0 '' "or through a link" finite "$tmp/x.npy" "$tmp/link.npy"
 expect 0 '' "which stays one" test -L "$tmp/link.npy"

@@ -6,6 +6,7 @@
 #include "zenith_file.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -229,11 +230,26 @@ static int count_files(void)
     return n;
 }
 
+/* A program that is ended while it writes leaves nothing, where the system has files without a name. */
+static void nothing_while_written(void)
+{
+    const int fd = open(folder, O_TMPFILE | O_RDWR, 0600);
+    zn_output out;
+
+    if (fd < 0)
+        return;
+    close(fd);
+    CHECK(!zn_output_begin(&out, file, NULL) && fputs("four", out.f) >= 0 && !fflush(out.f), "not begun");
+    CHECK(count_files() == 0, "%d files while it is written", count_files());
+    CHECK(!zn_output_end(&out, ZN_OK, NULL) && holds("four") && count_files() == 1, "not written");
+}
+
 static void check_files(void)
 {
     zn_output out;
     struct stat st;
 
+    nothing_while_written();
     CHECK(write_file(file, "one", true) && holds("one"), "not written");
     CHECK(write_file(file, "two", false) && holds("one"), "dropped, but the old one is gone");
     CHECK(!symlink(file, alias) && write_file(alias, "three", true) && holds("three"), "not written through a link");
