@@ -183,6 +183,8 @@ expect 2 "scale must be a number from 2 to 4, not '5'" "upscale: out of range" b
 expect 1 "model must be one of fast, balanced, best, not 'worst'" "denoise: no such model" better denoise "$tmp/grey.npy" "$tmp/x.npy" --set model=worst
 expect 2 "has no setting 'sale'; it has scale," "upscale: no such setting" better upscale "$tmp/grey.npy" "$tmp/x.npy" sale=2
 expect 2 'zenith restore IN OUT' "restore: one picture" better restore "$tmp/grey.npy"
+{ head -c -20000 "$golden/denoise.safetensors"; head -c 20000 /dev/zero | tr '\0' '\377'; } >"$tmp/nan.safetensors"
+expect 1 "network's result is not finite" "weights that are no numbers" better denoise "$tmp/grey.npy" "$tmp/better.npy" weights="$tmp/nan.safetensors" sigma=9
 # What a picture loses is said.
 as_it_is() { better denoise "$1" "$2" strength=0; }
 { head -c 128 "$tmp/x.npy"; printf '\x00\x00\xc0\x7f'; tail -c +133 "$tmp/x.npy"; } >"$tmp/nan.npy"
