@@ -28,6 +28,9 @@ enum { MAX_SIDE = 16384, FREE_PIXELS = 4 << 20, PIXELS_PER_BYTE = 32 };
 /* Each pass of a progressive JPEG goes over all pixels, and takes 16 bytes.  Encoders make about ten. */
 enum { MAX_PASSES = 100 };
 
+/* libjpeg goes past all markers that it keeps to add another. */
+enum { MAX_MARKERS = 4096 };
+
 bool pictures_supported(void)
 {
 #if defined(ZN_HAVE_PNG) && defined(ZN_HAVE_JPEG)
@@ -223,6 +226,9 @@ typedef struct jpeg_trouble {
     struct jpeg_error_mgr base;
     jmp_buf back;
     char *why;
+    boolean (*fill)(j_decompress_ptr c); /* that of jpeg_stdio_src */
+    jpeg_saved_marker_ptr last;          /* of those that were counted */
+    int n_markers;
 } jpeg_trouble;
 
 static void jpeg_leave(j_common_ptr c)
@@ -250,6 +256,19 @@ static void count_passes(j_common_ptr c)
 {
     if (((j_decompress_ptr)c)->input_scan_number > MAX_PASSES)
         jpeg_leave(c);
+}
+
+static boolean count_markers(j_decompress_ptr c)
+{
+    jpeg_trouble *t = (jpeg_trouble *)c->err;
+
+    for (jpeg_saved_marker_ptr m = t->last ? t->last->next : c->marker_list; m; m = m->next, t->n_markers++)
+        t->last = m;
+    if (t->n_markers > MAX_MARKERS) {
+        say_why(t->why, "too many markers");
+        jpeg_leave((j_common_ptr)c);
+    }
+    return t->fill(c);
 }
 
 static void read_markers(j_decompress_ptr c, picture_info *info)
@@ -283,6 +302,8 @@ static bool read_jpeg(zn_array *out, picture_info *info, FILE *f, char why[WHY_S
         jpeg_create_decompress(&c); /* it allocates: it may leave */
         c.progress = &passes;
         jpeg_stdio_src(&c, f);
+        trouble.fill = c.src->fill_input_buffer;
+        c.src->fill_input_buffer = count_markers;
         jpeg_save_markers(&c, JPEG_APP0 + 1, 0xffff);
         jpeg_save_markers(&c, JPEG_APP0 + 2, 0xffff);
         jpeg_read_header(&c, TRUE);
@@ -456,6 +477,16 @@ static void png_refuse(png_structp png, const char *text)
     png_longjmp(png, 1);
 }
 
+/* A result that took minutes is not lost for a profile. */
+static void put_profile(png_structp png, png_infop head, const picture_info *info)
+{
+    png_set_benign_errors(png, 1);
+    png_set_iCCP(png, head, "ICC", PNG_COMPRESSION_TYPE_BASE, info->profile, (png_uint_32)info->profile_size);
+    png_set_benign_errors(png, 0);
+    if (!png_get_valid(png, head, PNG_INFO_iCCP))
+        fputs("zenith: the picture's colour profile is damaged: it is left out\n", stderr);
+}
+
 static zn_status write_png(const bytes *b, FILE *f, zn_error *err)
 {
     const zn_array *p = b->picture;
@@ -472,7 +503,7 @@ static zn_status write_png(const bytes *b, FILE *f, zn_error *err)
         png_set_IHDR(png, head, (png_uint_32)p->w, (png_uint_32)p->h, info->bits, PNG_COLOR_TYPE_RGB,
                      PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_BASE, PNG_FILTER_TYPE_BASE);
         if (info->profile)
-            png_set_iCCP(png, head, "ICC", PNG_COMPRESSION_TYPE_BASE, info->profile, (png_uint_32)info->profile_size);
+            put_profile(png, head, info);
         else
             png_set_sRGB(png, head, PNG_sRGB_INTENT_PERCEPTUAL);
         png_write_info(png, head);

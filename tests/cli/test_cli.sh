@@ -208,6 +208,12 @@ else
   expect 0 '' "16 bits, from there on" as_it_is "$tmp/deep2.png" "$tmp/deep.ppm"
   expect 0 '' "are kept" test "$(tail -c 19 "$tmp/deep.ppm" | od -An -tx1 | tr -d ' \n')" = 0a00010102ffff03e90102ffff07d10102ffff
   expect 1 'cut.jpg: it cannot be read as a picture: Premature end' "a JPEG that is cut" as_it_is "$tmp/cut.jpg" "$tmp/white.ppm"
+  # marker NAME TEXT: a JPEG with more after its first marker.
+  marker() { { printf '\xff\xd8' && printf "$2" && tail -c +3 "$tmp/phone.jpg"; } >"$tmp/$1.jpg"; }
+  marker many "$(printf '\\xff\\xe1\\x00\\x02%.0s' $(seq 6000))"
+  expect 1 'many.jpg: .*too many markers' "a JPEG of markers: libjpeg's work grows with their square" as_it_is "$tmp/many.jpg" "$tmp/white.ppm"
+  marker profile "\\xff\\xe2\\x00\\x94ICC_PROFILE\\x00\\x01\\x01$(printf 'RGB %.0s' $(seq 33))"
+  expect 0 'colour profile is damaged: it is left out' "a profile that is none" as_it_is "$tmp/profile.jpg" "$tmp/profile.png"
 fi
 # text in, picture out, on each engine
 for engine in scalar auto; do
