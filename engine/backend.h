@@ -209,6 +209,10 @@ typedef struct zn_backend {
     zn_auto (*automatic)(void *dev);                      /* whether "auto" may choose this device; NULL: it may */
     /* Opens the device; *dev is NULL if it cannot be used.  ZN_E_MEMORY: this machine has it, but too little memory now. */
     zn_status (*open)(void **dev, int n_threads, zn_error *err);
+    /* The same without waiting for a device that takes long to start; NULL: none does.  Until it is there, what needs it waits, and a
+     * failure is that of sync.  What says how weights are packed does not need it. */
+    zn_status (*open_early)(void **dev, int n_threads, zn_error *err);
+    bool (*starting)(void *dev); /* it is not there yet; NULL: always false */
     void (*close)(void *dev);
     int (*threads)(void *dev);
     zn_pool *(*pool)(void *dev); /* its threads, which the host may use in the engine's turn; NULL: it is remote */
@@ -239,6 +243,9 @@ typedef struct zn_backend {
      * [cout][cin/groups][kh][kw] in host memory, bias has cout (NULL: none). */
     size_t (*conv_size)(void *dev, const zn_conv *w);
     void (*conv_pack)(void *dev, const zn_conv *w, const float *weight, const float *bias);
+    /* Into conv_size bytes of host memory that are 0, for an upload to w->packed; false: no memory.  Then conv_pack is called with
+     * neither weight nor bias.  NULL: open_early is. */
+    bool (*conv_pack_here)(void *dev, const zn_conv *w, const float *weight, const float *bias, void *here);
     /* The same for a linear layer whose rows are read as they are needed: one of whole groups whose weights are int8 or int4, on a
      * GPU also a large one of a transformer.  False: not this layer, and nothing was read.  rows NULL: only says so. */
     bool (*conv_pack_rows)(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias);

@@ -11,14 +11,24 @@ static void cuda_close(void *dev)
     zn_cuda_close(dev);
 }
 
-static zn_status cuda_open(void **dev, int n_threads, zn_error *err)
+static zn_status open_as(void **dev, int n_threads, bool early, zn_error *err)
 {
-    const zn_status s = zn_cuda_open(dev, n_threads, err);
+    const zn_status s = zn_cuda_open(dev, n_threads, early, err);
     zn_cuda *d = *dev;
 
     if (d)
         d->choices = zn_cuda_choices_open(d->name);
     return s;
+}
+
+static zn_status cuda_open(void **dev, int n_threads, zn_error *err)
+{
+    return open_as(dev, n_threads, false, err);
+}
+
+static zn_status cuda_open_early(void **dev, int n_threads, zn_error *err)
+{
+    return open_as(dev, n_threads, true, err);
 }
 
 static int cuda_threads(void *dev)
@@ -97,6 +107,8 @@ const zn_backend zn_backend_cuda = {
                          [ZN_INT8_MATH] = ZN_TR("an NVIDIA GPU of compute capability 8.0 or later"),
                          [ZN_INT4_MATH] = ZN_TR("an NVIDIA GPU of compute capability 8.0 or later") },
     .open = cuda_open,
+    .open_early = cuda_open_early,
+    .starting = zn_cuda_starting,
     .close = cuda_close,
     .threads = cuda_threads,
     .alloc = zn_cuda_alloc,
@@ -116,6 +128,7 @@ const zn_backend zn_backend_cuda = {
     .recorded = zn_cuda_recorded,
     .conv_size = zn_cuda_conv_size,
     .conv_pack = zn_cuda_conv_pack,
+    .conv_pack_here = zn_cuda_conv_pack_here,
     .conv_pack_rows = zn_cuda_conv_pack_rows,
     .conv_scratch = zn_cuda_conv_scratch,
     .conv2d = zn_cuda_conv2d,

@@ -261,18 +261,6 @@ static void pack_depthwise(float *to, const zn_conv *w, const layout *l, const f
             to[t * l->cout_pad + c] = weight[c * l->k_pad + t];
 }
 
-/* One layer at a time is in host memory: the bias, and room for the rest.  NULL: the device has failed. */
-static char *host_layer(zn_cuda *d, const zn_conv *w, const layout *l, const float *bias)
-{
-    char *host = calloc(1, l->size);
-
-    if (!host)
-        zn_cuda_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
-    else if (bias)
-        memcpy(host, bias, (size_t)w->cout * sizeof *bias);
-    return host;
-}
-
 /* Lack of memory shows now, not in the first run. */
 static void reserve_scratch(zn_cuda *d, const zn_conv *w)
 {
@@ -280,27 +268,40 @@ static void reserve_scratch(zn_cuda *d, const zn_conv *w)
         zn_cuda_expanded(d, zn_cuda_conv_scratch(d, w));
 }
 
-void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias)
+bool zn_cuda_conv_pack_here(void *dev, const zn_conv *w, const float *weight, const float *bias, void *here)
 {
     zn_cuda *d = dev;
     const layout l = layout_of(d, w);
     const size_t len = (size_t)w->cout * (size_t)(w->cin / w->groups) * (size_t)w->kh * (size_t)w->kw;
     zn_pool *pool = len > PACK_ALONE ? zn_cuda_packers(d) : NULL;
-    packing p = { .w = w, .l = &l, .weight = weight, .host = host_layer(d, w, &l, bias) };
+    packing p = { .w = w, .l = &l, .weight = weight, .host = here };
 
     p.rows = calloc((size_t)(pool ? zn_pool_size(pool) : 1) * l.k_pad, sizeof *p.rows);
     if (!p.rows)
-        zn_cuda_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
-    if (p.host && p.rows) {
-        if (l.depthwise)
-            pack_depthwise((float *)(void *)(p.host + l.weight), w, &l, weight);
-        else
-            run_blocks(pool, pack_block, &p, w->cout);
-        zn_cuda_upload(d, w->packed, p.host, l.size);
-        reserve_scratch(d, w);
-    }
-    free(p.host);
+        return false;
+    if (bias)
+        memcpy(p.host, bias, (size_t)w->cout * sizeof *bias);
+    if (l.depthwise)
+        pack_depthwise((float *)(void *)(p.host + l.weight), w, &l, weight);
+    else
+        run_blocks(pool, pack_block, &p, w->cout);
     free(p.rows);
+    return true;
+}
+
+/* One layer at a time is in host memory. */
+void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias)
+{
+    zn_cuda *d = dev;
+    const size_t size = layout_of(d, w).size;
+    void *host = weight ? calloc(1, size) : NULL;
+
+    if (weight && (!host || !zn_cuda_conv_pack_here(d, w, weight, bias, host)))
+        zn_cuda_fail(d, ZN_E_MEMORY, "out of memory while packing weights");
+    else if (weight)
+        zn_cuda_upload(d, w->packed, host, size);
+    reserve_scratch(d, w);
+    free(host);
 }
 
 /* Whether rows are read as they are needed: those of quantise.h, and of 16 bits or e4m3 in a transformer's large layers. */

@@ -114,7 +114,8 @@ static inline size_t zn_cuda_merged_size(size_t cout_pad, size_t cin_pad)
 }
 
 /* The functions of backend.h.  module.c: */
-zn_status zn_cuda_open(void **dev, int n_threads, zn_error *err); /* without choices */
+zn_status zn_cuda_open(void **dev, int n_threads, bool early, zn_error *err); /* without choices */
+bool zn_cuda_starting(void *dev);
 void zn_cuda_close(void *dev);
 void *zn_cuda_alloc(void *dev, size_t size);
 void zn_cuda_free(void *dev, void *ptr);
@@ -134,6 +135,7 @@ void zn_cuda_recorded(void *dev, bool whole);
 size_t zn_cuda_conv_size(void *dev, const zn_conv *w);
 size_t zn_cuda_conv_scratch(void *dev, const zn_conv *w);
 void zn_cuda_conv_pack(void *dev, const zn_conv *w, const float *weight, const float *bias);
+bool zn_cuda_conv_pack_here(void *dev, const zn_conv *w, const float *weight, const float *bias, void *here);
 bool zn_cuda_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias);
 void zn_cuda_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
 /* Fills in all but x, y, the tail and, unless the layer is depthwise, the weight. */

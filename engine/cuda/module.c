@@ -2,12 +2,17 @@
 /* module.c - the CUDA device behind backend.h: opening, memory, transfers, graphs, and kernel launches.
  *
  * There is one stream, so operations run in order.  Errors are sticky: the first one stays with the device, and sync
- * reports it. */
+ * reports it.
+ *
+ * A device that is opened early has what the driver tells of it, and a thread makes its context and all that needs one.  Until
+ * wait_started() returns, what start() writes is the thread's. */
 #include "cuda.h"
 #include "../zenith_number.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,8 +66,12 @@ typedef struct zn_cuda_private {
     size_t at_first; /* free memory when the device was opened */
     char *expanded;  /* device memory: see zn_cuda_expanded */
     size_t expanded_size;
-    int n_threads;    /* of the host, that were asked for */
-    zn_pool *packers; /* see zn_cuda_packers */
+    pthread_t starter;
+    pthread_mutex_t joining; /* who waits for it */
+    atomic_bool joinable;    /* nobody has */
+    atomic_bool starting;    /* it has not ended */
+    int n_threads;           /* of the host, that were asked for */
+    zn_pool *packers;        /* see zn_cuda_packers */
 } zn_cuda_private;
 
 /* ---- errors ----------------------------------------------------------------------------------------------- */
@@ -81,9 +90,23 @@ static bool ok(zn_cuda *d, CUresult r, const char *what)
     return false;
 }
 
+static void wait_started(zn_cuda *d)
+{
+    zn_cuda_private *p = d->p;
+
+    if (!atomic_load(&p->joinable))
+        return;
+    pthread_mutex_lock(&p->joining);
+    if (atomic_load(&p->joinable))
+        pthread_join(p->starter, NULL);
+    atomic_store(&p->joinable, false);
+    pthread_mutex_unlock(&p->joining);
+}
+
 /* The calls below may come from any thread, and a context is current per thread. */
 static bool enter(zn_cuda *d)
 {
+    wait_started(d);
     return !d->status && ok(d, d->api->cuCtxSetCurrent(d->context), "cuCtxSetCurrent");
 }
 
@@ -329,15 +352,17 @@ zn_pool *zn_cuda_packers(zn_cuda *d)
  * hold some of it: the size of tiles depends on it. */
 size_t zn_cuda_memory(void *dev)
 {
-    const zn_cuda *d = dev;
+    zn_cuda *d = dev;
 
+    wait_started(d);
     return d->p->memory;
 }
 
 size_t zn_cuda_capacity(void *dev)
 {
-    const zn_cuda *d = dev;
+    zn_cuda *d = dev;
 
+    wait_started(d);
     return d->p->at_first;
 }
 
@@ -511,6 +536,7 @@ void zn_cuda_close(void *dev)
 
     if (!d)
         return;
+    wait_started(d);
     if (d->context) {
         d->api->cuCtxSetCurrent(d->context);
         if (d->stream)
@@ -539,6 +565,7 @@ void zn_cuda_close(void *dev)
         d->api->cuDevicePrimaryCtxRelease_v2(d->device);
     }
     zn_pool_close(&d->p->packers);
+    pthread_mutex_destroy(&d->p->joining);
     free(d->p);
     free(d);
 }
@@ -611,11 +638,10 @@ static bool open_device(zn_cuda *d, zn_error *err)
     if (!pretend(d, err))
         return false;
     d->at_once = work_at_once(d);
-    ok(d, api->cuDevicePrimaryCtxRetain(&d->context, d->device), "opening the GPU");
     return true;
 }
 
-static void open_rest(zn_cuda *d)
+static void start(zn_cuda *d)
 {
     const zn_driver *api = d->api;
     zn_cuda_private *p = d->p;
@@ -625,7 +651,8 @@ static void open_rest(zn_cuda *d)
     size_t available = 0, total = 0;
     int version = 0;
 
-    if (!enter(d))
+    if (d->status || !ok(d, api->cuDevicePrimaryCtxRetain(&d->context, d->device), "opening the GPU") ||
+        !ok(d, api->cuCtxSetCurrent(d->context), "cuCtxSetCurrent"))
         return;
     for (int i = 0; i < zn_cuda_n_images; i++) {
         const zn_cuda_image *image = &zn_cuda_images[i];
@@ -650,7 +677,37 @@ static void open_rest(zn_cuda *d)
     p->dependent = version >= 12030;
 }
 
-zn_status zn_cuda_open(void **dev, int n_threads, zn_error *err)
+static void *start_alone(void *dev)
+{
+    zn_cuda *d = dev;
+
+    start(d);
+    if (d->status)
+        d->status = ZN_E_DEVICE; /* for good: sync forgets a lack of memory */
+    atomic_store(&d->p->starting, false);
+    return NULL;
+}
+
+bool zn_cuda_starting(void *dev)
+{
+    const zn_cuda *d = dev;
+
+    return atomic_load(&d->p->starting);
+}
+
+/* False: there is no thread for it. */
+static bool start_early(zn_cuda *d)
+{
+    atomic_store(&d->p->starting, true);
+    if (pthread_create(&d->p->starter, NULL, start_alone, d)) {
+        atomic_store(&d->p->starting, false);
+        return false;
+    }
+    atomic_store(&d->p->joinable, true);
+    return true;
+}
+
+zn_status zn_cuda_open(void **dev, int n_threads, bool early, zn_error *err)
 {
     const zn_driver *api = zn_driver_load(err);
     zn_status s;
@@ -666,11 +723,16 @@ zn_status zn_cuda_open(void **dev, int n_threads, zn_error *err)
     }
     d->api = api;
     d->p->n_threads = n_threads;
+    pthread_mutex_init(&d->p->joining, NULL);
     if (!open_device(d, err)) {
         zn_cuda_close(d);
         return ZN_E_DEVICE;
     }
-    open_rest(d);
+    if (early && !d->status && start_early(d)) {
+        *dev = d;
+        return ZN_OK;
+    }
+    start(d);
     if ((s = d->status)) {
         zn_fail(err, s, "%s", d->text);
         zn_cuda_close(d);
