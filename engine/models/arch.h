@@ -47,6 +47,18 @@ typedef struct zn_layers { /* the repeated layers of a network; see zn_bind_laye
     zn_ahead *reader;   /* reads the next layer meanwhile; NULL: layers are read when they are needed */
 } zn_layers;
 
+/* The device's memory of a network, in the order in which bind takes it: packed in host memory while the device starts. */
+typedef struct zn_packed {
+    struct {
+        void *data;
+        size_t size;
+    } * piece;
+    int n, next;  /* next: the first that is not on the device */
+    size_t bytes; /* of all */
+} zn_packed;
+
+void zn_packed_clear(zn_packed *p);
+
 typedef struct zn_binder {
     const zn_weights *w;     /* NULL: no file */
     int base, size;          /* without a file: width of the network, side of its input; 0: the usual one */
@@ -65,6 +77,10 @@ typedef struct zn_binder {
     size_t bytes;   /* of it */
     size_t scratch; /* bytes that the device needs in addition for the largest layer (conv_scratch) */
     bool counting;  /* only names, shapes and bytes are wanted: tensors read as 0, and nothing reaches the device */
+    /* NULL, or gets all that would go to the device, which is not needed: the addresses in net are of no use.  It fails where a
+     * layer is too large for that. */
+    zn_packed *packs;
+    zn_packed *packed; /* NULL, or what such a bind has made: it goes to the device, and nothing is read or packed */
     int64_t parameters;
     bool streams;     /* layers are streamed */
     zn_layers layers; /* set by zn_bind_layers */

@@ -11,6 +11,9 @@
 enum { NAME_SIZE = 256 };
 enum { ROOM = 2 * ZN_ALIGN }; /* weights take multiples of this: a GPU's memory is aligned to 256 bytes */
 
+/* Bytes of a zn_packed: a large network is read when its device is there. */
+static const size_t most_packed = (size_t)256 << 20;
+
 void zn_bind_fail(zn_binder *b, const char *fmt, ...)
 {
     zn_error why;
@@ -147,30 +150,95 @@ static bool may_go_on(zn_binder *b)
     return !b->status;
 }
 
-/* The tensor's values as floats, malloced; NULL and the status set if it cannot be had. */
-static float *read_tensor(zn_binder *b, const char *name, const int *shape, int n_dims)
+/* The tensor's values as floats, malloced; NULL and the status set if it cannot be had.  wanted: false, they may be anything. */
+static float *read_if(zn_binder *b, bool wanted, const char *name, const int *shape, int n_dims)
 {
     const zn_entry *e;
     float *x;
 
+    wanted = wanted && !b->counting;
     if (!may_go_on(b))
         return NULL;
     if (!b->w || b->outline)
         return state_tensor(b, name, shape, n_dims);
     if (!(e = find_tensor(b, name, shape, n_dims)))
         return NULL;
-    x = b->counting ? calloc(zn_entry_len(e) + 1, sizeof *x) : malloc((zn_entry_len(e) + 1) * sizeof *x);
+    x = wanted ? malloc((zn_entry_len(e) + 1) * sizeof *x) : calloc(zn_entry_len(e) + 1, sizeof *x);
     if (!x) {
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory while reading '%s'", name);
         return NULL;
     }
-    if (!b->counting && (b->status = zn_entry_read(e, x, b->err))) {
+    if (wanted && (b->status = zn_entry_read(e, x, b->err))) {
         free(x);
         return NULL;
     }
     b->parameters += (int64_t)zn_entry_len(e);
     return x;
 }
+
+static float *read_tensor(zn_binder *b, const char *name, const int *shape, int n_dims)
+{
+    return read_if(b, true, name, shape, n_dims);
+}
+
+/* A tensor that goes to the device as it is, or packed. */
+static float *read_to_send(zn_binder *b, const char *name, const int *shape, int n_dims)
+{
+    return read_if(b, !b->packed, name, shape, n_dims);
+}
+
+/* ---- packed in host memory ---------------------------------------------------------------------------------------- */
+
+void zn_packed_clear(zn_packed *p)
+{
+    for (int i = p->next; i < p->n; i++)
+        free(p->piece[i].data);
+    free(p->piece);
+    *p = (zn_packed){ 0 };
+}
+
+static void *take_here(zn_binder *b, size_t size)
+{
+    zn_packed *p = b->packs;
+    void *more = p->bytes + size <= most_packed ? realloc(p->piece, (size_t)(p->n + 1) * sizeof *p->piece) : NULL;
+    void *data = more ? calloc(1, size + 1) : NULL;
+
+    p->piece = more ? more : p->piece;
+    if (!data) {
+        b->status = ZN_E_MEMORY;
+        return NULL;
+    }
+    p->piece[p->n].data = data;
+    p->piece[p->n++].size = size;
+    p->bytes += size;
+    return data;
+}
+
+/* The next piece to its place on the device. */
+static void send_packed(zn_binder *b, void *to, size_t size)
+{
+    zn_packed *p = b->packed;
+
+    if (p->next == p->n || p->piece[p->next].size != size) {
+        zn_bind_fail(b, "a layer is larger than when it was first read");
+        return;
+    }
+    b->be->upload(b->dev, to, p->piece[p->next].data, size);
+    free(p->piece[p->next++].data);
+}
+
+/* To what take() gave. */
+static void put(zn_binder *b, void *to, const void *from, size_t size)
+{
+    if (b->counting || b->packed)
+        return;
+    if (b->packs)
+        memcpy(to, from, size);
+    else
+        b->be->upload(b->dev, to, from, size);
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 /* A part of a layer's slot. */
 static void *take_slot(zn_binder *b, size_t size)
@@ -190,7 +258,8 @@ static void *take_slot(zn_binder *b, size_t size)
 static void *take(zn_binder *b, size_t size)
 {
     static char nowhere;
-    void **owned = b->counting || b->slot ? NULL : realloc(b->owned, (size_t)(b->n_owned + 1) * sizeof *owned);
+    const bool there = !b->counting && !b->slot && !b->packs;
+    void **owned = there ? realloc(b->owned, (size_t)(b->n_owned + 1) * sizeof *owned) : NULL;
     void *p;
 
     size = (size + ROOM - 1) / ROOM * ROOM;
@@ -199,6 +268,8 @@ static void *take(zn_binder *b, size_t size)
         return take_slot(b, size);
     if (b->counting)
         return &nowhere;
+    if (b->packs)
+        return take_here(b, size);
     if (owned)
         b->owned = owned;
     p = owned ? b->be->alloc(b->dev, size) : NULL;
@@ -206,6 +277,8 @@ static void *take(zn_binder *b, size_t size)
         b->owned[b->n_owned++] = p;
     else if (!(b->status = b->be->sync(b->dev, b->err))) /* a lost device has its own message */
         b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory for the weights");
+    if (p && b->packed)
+        send_packed(b, p, size);
     return p;
 }
 
@@ -246,8 +319,8 @@ void *zn_bind_device(zn_binder *b, const void *host, size_t size)
 {
     void *dev = b->status ? NULL : take(b, size);
 
-    if (dev && !b->counting)
-        b->be->upload(b->dev, dev, host, size);
+    if (dev)
+        put(b, dev, host, size);
     return dev;
 }
 
@@ -292,16 +365,16 @@ void *zn_bind_table(zn_binder *b, const int dims[2], zn_type type, const char *f
             b->status = zn_fail(b->err, ZN_E_MEMORY, "out of memory while reading '%s'", name);
     } else {
         e = NULL;
-        x = read_tensor(b, name, dims, 2);
+        x = read_to_send(b, name, dims, 2);
     }
     to = b->status ? NULL : take(b, len * size);
-    for (size_t at = 0; to && !b->status && !b->counting && at < len; at += n) {
+    for (size_t at = 0; to && !b->status && !b->counting && !b->packed && at < len; at += n) {
         n = len - at < piece ? len - at : piece;
         if (!may_go_on(b) || (e && (b->status = zn_entry_read_as(e, type, x, at, n, b->err))))
             break;
         if (!e && type == ZN_BF16)
             round_bf16(x, n);
-        b->be->upload(b->dev, to + at * size, x, n * size);
+        put(b, to + at * size, x, n * size);
     }
     free(x);
     return to;
@@ -337,8 +410,12 @@ static zn_conv complete(const zn_binder *b, zn_conv spec)
 void zn_bind_pack(zn_binder *b, zn_conv *out, zn_conv spec, const float *weight, const float *bias)
 {
     take_conv(b, out, complete(b, spec));
-    if (!b->status && !b->counting)
-        b->be->conv_pack(b->dev, out, weight, bias);
+    if (b->status || b->counting)
+        return;
+    if (!b->packs)
+        b->be->conv_pack(b->dev, out, b->packed ? NULL : weight, b->packed ? NULL : bias);
+    else if (!b->be->conv_pack_here(b->dev, out, weight, bias, out->packed))
+        b->status = ZN_E_MEMORY;
 }
 
 typedef struct file_rows { /* of zn_row_source */
@@ -412,19 +489,21 @@ void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...
     }
     snprintf(full, sizeof full, "%s.weight", name);
     if (b->w && !b->outline && b->be->conv_pack_rows(b->dev, &whole, NULL, NULL)) {
+        if (b->packs) /* such a layer is large, and read by several threads */
+            b->status = ZN_E_MEMORY;
         if (!may_go_on(b) || !(e = find_tensor(b, full, (int[]){ spec.cout, cin }, 2)))
             return;
         e = zn_entry_is_dense(e) ? e : NULL;
     }
     if (!e) {
         note_reading(b, (size_t)spec.cout * ((size_t)cin * (size_t)(spec.kh * spec.kw) + 1));
-        weight = read_tensor(b, full, (int[]){ spec.cout, cin, spec.kh, spec.kw }, 4);
+        weight = read_to_send(b, full, (int[]){ spec.cout, cin, spec.kh, spec.kw }, 4);
     }
     if (b->outline && weight)
         b->outline->tensor[b->outline->n - 1].conv = spec;
     if (spec.has_bias && (weight || e)) {
         snprintf(full, sizeof full, "%s.bias", name);
-        bias = read_tensor(b, full, (int[]){ spec.cout }, 1);
+        bias = read_to_send(b, full, (int[]){ spec.cout }, 1);
     }
     if (e)
         bind_rows(b, out, whole, e, bias);
@@ -440,11 +519,11 @@ void zn_bind_conv(zn_binder *b, zn_conv *out, zn_conv spec, const char *fmt, ...
 
 static float *bind_vector(zn_binder *b, const char *name, int c)
 {
-    float *x = b->status ? NULL : read_tensor(b, name, (int[]){ c }, 1);
+    float *x = b->status ? NULL : read_to_send(b, name, (int[]){ c }, 1);
     float *dev = b->status ? NULL : take(b, (size_t)c * sizeof *dev);
 
-    if (!b->status && !b->counting)
-        b->be->upload(b->dev, dev, x, (size_t)c * sizeof *dev);
+    if (!b->status)
+        put(b, dev, x, (size_t)c * sizeof *dev);
     free(x);
     return b->outline ? zn_outline_address(b->outline, name) : dev;
 }

@@ -4,6 +4,7 @@
 
 #include "../zenith_bench.h"
 #include "contest.h"
+#include "early.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,8 +55,10 @@ static bool may_choose(const zn_backend *b, void *dev, double *ratio)
     return *ratio > 1;
 }
 
-/* Opens the engine of that name, or for NULL the fastest that opens, of those that are not remote if `remote` is false. */
-static void *open_named(const zn_backend **be, const char *name, bool remote, int n_threads, zn_error *note,
+typedef enum reach { CPU_ONLY, ANY, ANY_EARLY } reach; /* early: one that is still starting will do */
+
+/* Opens the engine of that name, or for NULL the fastest that opens. */
+static void *open_named(const zn_backend **be, const char *name, reach which, int n_threads, zn_error *note,
                         zn_error *err)
 {
     for (int i = N_ENGINES - 1; i >= 0; i--) {
@@ -63,13 +66,14 @@ static void *open_named(const zn_backend **be, const char *name, bool remote, in
         double ratio;
         void *dev;
 
-        if ((name && strcmp(name, engines[i]->name)) || (!remote && engines[i]->remote))
+        if ((name && strcmp(name, engines[i]->name)) || (which == CPU_ONLY && engines[i]->remote))
             continue;
         if (engines[i]->abi != ZN_BACKEND_ABI) {
             zn_fail(err, ZN_E_DEVICE, "the %s engine is of another version", engines[i]->name);
             continue;
         }
-        s = engines[i]->open(&dev, n_threads, err);
+        s = (which == ANY_EARLY && engines[i]->open_early ? engines[i]->open_early : engines[i]->open)(&dev, n_threads,
+                                                                                                       err);
         if (!s && !name && !may_choose(engines[i], dev, &ratio)) {
             engines[i]->close(dev);
             continue;
@@ -147,7 +151,7 @@ int zn_engine_list(zn_engine_info *list, int max)
     return N_ENGINES;
 }
 
-static zn_status open_engine(zn_engine **out, const char *name, bool remote, int n_threads, zn_error *err)
+static zn_status open_engine(zn_engine **out, const char *name, reach which, int n_threads, zn_error *err)
 {
     const char *env = getenv("ZENITH_THREADS");
     zn_error unseen = { "" };
@@ -165,7 +169,7 @@ static zn_status open_engine(zn_engine **out, const char *name, bool remote, int
     e = calloc(1, sizeof *e);
     if (!e)
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
-    e->dev = open_named(&e->be, name, remote, n_threads, &e->note, err ? err : &unseen);
+    e->dev = open_named(&e->be, name, which, n_threads, &e->note, err ? err : &unseen);
     if (!e->dev) {
         free(e);
         return ZN_E_DEVICE;
@@ -180,19 +184,29 @@ static zn_status open_engine(zn_engine **out, const char *name, bool remote, int
 
 zn_status zn_engine_open(zn_engine **out, const char *name, int n_threads, zn_error *err)
 {
-    return open_engine(out, asked_for(name), true, n_threads, err);
+    return open_engine(out, asked_for(name), ANY, n_threads, err);
+}
+
+zn_status zn_engine_open_early(zn_engine **out, const char *name, int n_threads, zn_error *err)
+{
+    return open_engine(out, asked_for(name), ANY_EARLY, n_threads, err);
+}
+
+bool zn_engine_starting(const zn_engine *e)
+{
+    return e->be->starting && e->be->starting(e->dev);
 }
 
 zn_status zn_engine_open_to_train(zn_engine **out, const char *name, int n_threads, zn_error *err)
 {
     const char *asked = asked_for(name);
 
-    return open_engine(out, asked, asked != NULL, n_threads, err);
+    return open_engine(out, asked, asked ? ANY : CPU_ONLY, n_threads, err);
 }
 
 zn_status zn_engine_open_cpu(zn_engine **out, zn_error *err)
 {
-    return open_engine(out, NULL, false, 0, err);
+    return open_engine(out, NULL, CPU_ONLY, 0, err);
 }
 
 void zn_engine_close(zn_engine **engine)
@@ -201,6 +215,12 @@ void zn_engine_close(zn_engine **engine)
 
     if (!e)
         return;
+    while (e->early) {
+        zn_early *x = e->early;
+
+        e->early = x->next;
+        zn_early_free(&x);
+    }
     e->be->close(e->dev);
     zn_pool_close(&e->helpers);
     zn_turn_end(&e->turn);

@@ -258,6 +258,8 @@ typedef struct zn_face_list { /* the largest first */
     int n;
 } zn_face_list;
 
+/* While the engine is starting: reads and packs the weights of the networks that draw. */
+void zn_face_ahead(const zn_face_plan *plan, const zn_terms *terms);
 /* The faces of a picture, kept or found now.  Inside of a task. */
 zn_status zn_face_search_in(zn_face_list *list, const zn_face_plan *plan, const zn_face_picture *in,
                             const zn_watcher *watch, zn_error *err);

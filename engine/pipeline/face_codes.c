@@ -43,8 +43,10 @@ static zn_status open_models(zn_face_work *k)
 {
     const zn_face_plan *p = k->plan;
     const zn_terms terms = terms_of(k);
-    zn_status s = zn_use_begin(&k->encoder, p->session, "diffae-encode", p->weights, &terms, k->err);
+    zn_status s;
 
+    zn_face_ahead(p, &terms);
+    s = zn_use_begin(&k->encoder, p->session, "diffae-encode", p->weights, &terms, k->err);
     if (!s && p->how.task != ZN_FACE_ENCODE)
         s = zn_use_begin(&k->sampler, p->session, "diffae-sample", p->weights, &terms, k->err);
     if (!s && p->how.task == ZN_FACE_SAMPLE)

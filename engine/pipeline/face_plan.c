@@ -218,6 +218,13 @@ zn_status zn_face_describe(zn_face_plan *p, zn_session *session, const zn_choice
 
 /* ---- find ---------------------------------------------------------------------------------------------------- */
 
+void zn_face_ahead(const zn_face_plan *p, const zn_terms *terms)
+{
+    zn_session_ahead(p->session, "diffae-encode", p->weights, terms);
+    if (p->how.task != ZN_FACE_ENCODE)
+        zn_session_ahead(p->session, "diffae-sample", p->weights, terms);
+}
+
 zn_status zn_face_search_in(zn_face_list *list, const zn_face_plan *p, const zn_face_picture *in,
                             const zn_watcher *watch, zn_error *err)
 {
@@ -234,6 +241,7 @@ zn_status zn_face_search_in(zn_face_list *list, const zn_face_plan *p, const zn_
     zn_key_add(&key, &in->key, sizeof in->key);
     if (keep && keep->get(keep->cookie, key, list, sizeof *list))
         return ZN_OK;
+    zn_face_ahead(p, &(zn_terms){ .choice = p->choice }); /* the finder's networks wait for the device */
     s = zn_session_find_faces(list->face, ZN_FACES, &list->n, p->session, &p->choice, NULL, &in->source, err);
     if (!s && keep)
         keep->put(keep->cookie, key, list, sizeof *list);

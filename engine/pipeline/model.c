@@ -2,6 +2,8 @@
 /* model.c - opens models: weights from files to the device, and back. */
 #include "model.h"
 
+#include "early.h"
+#include "engines.h"
 #include "settings.h"
 
 #include <assert.h>
@@ -9,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -232,8 +235,52 @@ static zn_status wrong_channels(const zn_model *m, const zn_weights *w, int has,
                    w ? zn_weights_path(w) : "", m->arch->info.id, has, wants);
 }
 
-/* The weights of w onto the device. */
-static zn_status bind(zn_model *m, const zn_weights *w, const zn_open *open, zn_error *err)
+/* The weights of w, for a device that is not there yet.  *out stays NULL where that cannot be, or is in vain: then bind() does it,
+ * and says what is wrong. */
+static zn_status pack_early(zn_early **out, zn_model *m, const zn_weights *w, const zn_open *open, zn_error *err)
+{
+    zn_error unseen;
+    zn_binder b = binder_of(m, w, &unseen);
+
+    if (!w || m->plan_only || m->arch->parts || !zn_engine_starting(m->engine) || !(*out = calloc(1, sizeof **out)))
+        return ZN_OK;
+    (*out)->precision = m->precision;
+    b.packs = &(*out)->packed;
+    b.progress = open->progress;
+    b.cookie = open->cookie;
+    if (!(b.status = zn_turn_take(&m->engine->turn, NULL))) {
+        m->arch->bind(&b, m->net);
+        zn_turn_give(&m->engine->turn);
+    }
+    memset(m->net, 0, m->arch->size);
+    if (b.status)
+        zn_early_free(out);
+    return b.status == ZN_E_CANCELLED ? zn_fail(err, ZN_E_CANCELLED, "cancelled") : ZN_OK;
+}
+
+/* Until the device is there; what needs it would wait, too, but not ask.  It may have failed to start. */
+static zn_status await_device(zn_engine *e, const zn_open *open, zn_error *err)
+{
+    const struct timespec pause = { 0, 1000000 };
+    zn_error late;
+    zn_status s;
+
+    if (!e->be->open_early)
+        return ZN_OK;
+    while (open->progress && zn_engine_starting(e)) {
+        if (!open->progress(open->cookie, 0))
+            return zn_fail(err, ZN_E_CANCELLED, "cancelled");
+        nanosleep(&pause, NULL);
+    }
+    if ((s = zn_turn_take(&e->turn, err)))
+        return s;
+    s = e->be->sync(e->dev, err ? err : &late);
+    zn_turn_give(&e->turn);
+    return s;
+}
+
+/* The weights of w onto the device; packed: NULL, or they are packed there already. */
+static zn_status bind(zn_model *m, const zn_weights *w, zn_packed *packed, const zn_open *open, zn_error *err)
 {
     zn_engine *e = m->engine;
     zn_binder b = binder_of(m, w, err);
@@ -241,6 +288,7 @@ static zn_status bind(zn_model *m, const zn_weights *w, const zn_open *open, zn_
 
     b.counting = m->plan_only;
     b.streams = m->streams;
+    b.packed = packed;
     b.progress = open->progress;
     b.cookie = open->cookie;
     if (zn_turn_take(&e->turn, err))
@@ -254,6 +302,7 @@ static zn_status bind(zn_model *m, const zn_weights *w, const zn_open *open, zn_
     m->parameters += b.parameters;
     m->binder = b;
     m->binder.err = NULL;
+    m->binder.packed = NULL;
     m->binder.progress = NULL;
     m->geometry = b.geometry;
     m->split = b.split;
@@ -268,24 +317,36 @@ static zn_status bind(zn_model *m, const zn_weights *w, const zn_open *open, zn_
 static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_model *whole,
                       zn_error *err);
 
-/* The networks of a composite, in its precision.  They share its files, unless it was opened with a folder that has one for
+typedef struct part_file {
+    char path[4096];
+    const char *file;
+} part_file;
+
+/* How a network of a composite is opened: in its precision, with its files, unless it was opened with a folder that has one for
  * each. */
+static zn_open part_of(part_file *f, const zn_model *m, const zn_part *p, const zn_open *open)
+{
+    zn_open one = *open;
+    struct stat st;
+
+    one.precision = zn_precision_names[m->precision];
+    if (p->folder && open->n_files == 1 && snprintf(f->path, sizeof f->path, "%s/%s", open->files[0], p->folder) > 0 &&
+        strlen(f->path) + 1 < sizeof f->path && !stat(f->path, &st)) {
+        f->file = f->path;
+        one.files = &f->file;
+        one.n_files = 1;
+    }
+    return one;
+}
+
 static zn_status open_parts(zn_model *m, const zn_open *open, zn_error *err)
 {
     for (const zn_part *p = m->arch->parts; p && p->arch; p++) {
-        char path[4096];
-        const char *file = path;
-        zn_open one = *open;
-        struct stat st;
+        part_file file;
+        const zn_open one = part_of(&file, m, p, open);
         zn_status s;
 
-        one.precision = zn_precision_names[m->precision];
         assert(m->n_parts < ZN_MAX_PARTS);
-        if (p->folder && open->n_files == 1 && snprintf(path, sizeof path, "%s/%s", open->files[0], p->folder) > 0 &&
-            strlen(path) + 1 < sizeof path && !stat(path, &st)) {
-            one.files = &file;
-            one.n_files = 1;
-        }
         if ((s = load(&m->part[m->n_parts], m->engine, p->arch, &one, m, err)))
             return s;
         add_part(m, m->part[m->n_parts++]);
@@ -321,39 +382,107 @@ static zn_precision cpu_precision(const zn_engine *e, const zn_arch *a)
     return fp16 && a->half_sums_ok ? ZN_FP16_MATH : ZN_FP32;
 }
 
-/* whole: NULL, or the composite that the network is a part of. */
-static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_model *whole,
-                      zn_error *err)
+/* A handle without weights whose precision is known, and its files, *w, if they are not open yet. */
+static zn_status begin(zn_model **out, zn_weights **w, zn_engine *engine, const zn_arch *a, const zn_open *open,
+                       zn_error *err)
 {
     zn_model *m = NULL;
-    zn_weights *w = NULL;
     zn_precision precision;
     zn_status s = ZN_OK;
     const zn_arch *called = NULL;
     char what[96];
 
-    if (a->info.weights && (!a->parts || a->half_unless)) /* a composite's own decide its precision alone */
-        s = open_weights(&w, a, open->files, open->n_files, err);
-    if (!s && w && a->formerly && a->formerly->recognise(w, what, sizeof what)) {
+    if (!*w && a->info.weights && (!a->parts || a->half_unless)) /* a composite's own decide its precision alone */
+        s = open_weights(w, a, open->files, open->n_files, err);
+    if (!s && *w && a->formerly && a->formerly->recognise(*w, what, sizeof what)) {
         called = a;
         a = a->formerly;
     }
     if (!s)
-        s = zn_precision_choose(&precision, engine, a, w, open->precision, err);
+        s = zn_precision_choose(&precision, engine, a, *w, open->precision, err);
     if (a->parts)
-        zn_weights_close(&w);
+        zn_weights_close(w);
     if (!s && !(m = zn_model_new(engine, a, open, err)))
         s = ZN_E_MEMORY;
     if (!s) {
         m->called = called;
         m->precision = m->asked || engine->be->remote ? precision : cpu_precision(engine, a);
         m->plan_only = open->plan_only;
-        s = open_parts(m, open, err);
     }
-    if (!s && !m->plan_only && !a->parts)
+    *out = m;
+    return s;
+}
+
+void zn_model_ahead(zn_engine *engine, const zn_arch *a, const zn_open *open)
+{
+    zn_early *early = NULL;
+    zn_weights *w = NULL;
+    zn_model *m = NULL;
+
+    if (!zn_engine_starting(engine) || open->n_files != 1)
+        return;
+    if (!begin(&m, &w, engine, a, open, NULL)) {
+        for (const zn_part *p = m->arch->parts; p && p->arch; p++) {
+            part_file file;
+            const zn_open one = part_of(&file, m, p, open);
+
+            zn_model_ahead(engine, p->arch, &one);
+        }
+        pack_early(&early, m, w, open, NULL);
+    }
+    zn_model_free(&m);
+    if (early) {
+        early->arch = a;
+        early->w = w;
+        w = NULL;
+        if (!zn_turn_take(&engine->turn, NULL)) {
+            zn_early_keep(engine, &early, open->files[0]);
+            zn_turn_give(&engine->turn);
+        }
+    }
+    zn_early_free(&early);
+    zn_weights_close(&w);
+}
+
+/* What zn_model_ahead() has left; NULL: nothing. */
+static zn_early *take_early(zn_engine *engine, const zn_arch *a, const zn_open *open)
+{
+    zn_early *early;
+
+    if (!engine->be->open_early || open->n_files != 1 || open->plan_only || zn_turn_take(&engine->turn, NULL))
+        return NULL;
+    early = zn_early_take(engine, a, open->files[0]);
+    zn_turn_give(&engine->turn);
+    if (early && zn_weights_unchanged(early->w, NULL))
+        zn_early_free(&early);
+    return early;
+}
+
+/* whole: NULL, or the composite that the network is a part of. */
+static zn_status load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_model *whole,
+                      zn_error *err)
+{
+    zn_early *early = take_early(engine, a, open);
+    zn_model *m = NULL;
+    zn_weights *w = NULL;
+    zn_status s;
+
+    if (early) {
+        w = early->w;
+        early->w = NULL;
+    }
+    s = begin(&m, &w, engine, a, open, err);
+    if (!s)
+        s = open_parts(m, open, err);
+    if (!s && !early)
+        s = pack_early(&early, m, w, open, err);
+    if (!s && !m->plan_only)
+        s = await_device(engine, open, err);
+    if (!s && !m->plan_only && !m->arch->parts)
         s = zn_say_beside(err, check_memory(m, w, whole, open->beside, err), open->beside);
     if (!s)
-        s = bind(m, w, open, err);
+        s = bind(m, w, early && early->precision == m->precision && !m->streams ? &early->packed : NULL, open, err);
+    zn_early_free(&early);
     if (!s && m->binder.layers.slot) {
         m->weights = w;
         w = NULL;

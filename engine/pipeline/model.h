@@ -67,6 +67,8 @@ const zn_arch *zn_arch_named(const char *id);
 
 /* Opens the model on that engine alone. */
 zn_status zn_model_load(zn_model **out, zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err);
+/* While the engine is starting: reads and packs what zn_model_load() with the same arguments needs.  Failures are left to that. */
+void zn_model_ahead(zn_engine *engine, const zn_arch *a, const zn_open *open);
 /* A handle without weights. */
 zn_model *zn_model_new(zn_engine *engine, const zn_arch *a, const zn_open *open, zn_error *err);
 void zn_model_free(zn_model **model); /* accepts NULL */

@@ -15,6 +15,8 @@
  *   3. `working` and `pool` are the thread's that has the turn. */
 #include "session_state.h"
 
+#include "engines.h"
+#include "model.h"
 #include "settings.h"
 
 #include <stdio.h>
@@ -283,7 +285,7 @@ static zn_status get_engine(zn_engine **out, zn_session *s, const zn_choice *cho
     if (!c)
         return zn_fail(err, ZN_E_MEMORY, "out of memory");
 
-    status = zn_engine_open(&handle, name, n_threads, err);
+    status = zn_engine_open_early(&handle, name, n_threads, err);
     zn_lock_take(&s->lock);
     if (status) {
         drop_computer(s, c);
@@ -298,14 +300,14 @@ static zn_status get_engine(zn_engine **out, zn_session *s, const zn_choice *cho
 
 bool zn_session_has_engine(zn_session *s, const zn_choice *choice)
 {
+    const zn_engine *engine;
     const computer *c;
-    bool ready;
 
     zn_lock_take(&s->lock);
     c = find_computer(s, engine_of(choice), choice ? choice->n_threads : 0);
-    ready = c && c->state == READY;
+    engine = c && c->state == READY ? c->handle : NULL;
     zn_lock_give(&s->lock);
-    return ready;
+    return engine && !zn_engine_starting(engine);
 }
 
 bool zn_session_is_remote(zn_session *s, const zn_choice *choice)
@@ -587,6 +589,17 @@ zn_model *zn_use_model(const zn_use *u)
 const char *zn_use_name(const zn_use *u)
 {
     return u->entry->name;
+}
+
+void zn_session_ahead(zn_session *s, const char *id, const char *weights, const zn_terms *terms)
+{
+    zn_open how = { .files = &weights, .n_files = 1, .progress = terms->progress, .cookie = terms->cookie };
+    zn_engine *engine;
+
+    if (get_engine(&engine, s, &terms->choice, NULL) || !zn_engine_starting(engine))
+        return;
+    how.precision = precision_on(engine, &terms->choice, NULL);
+    zn_model_ahead(engine, zn_arch_named(id), &how);
 }
 
 /* ---- plans and loops ------------------------------------------------------------------------------------------ */

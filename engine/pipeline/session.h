@@ -23,7 +23,9 @@ void zn_task_resume(zn_task_turn *t);
 /* So many threads more start an engine. */
 void zn_session_starting(zn_session *session, int more);
 bool zn_session_is_starting(zn_session *session);
-/* Whether that engine is open. */
+/* While that engine is starting: reads and packs the weights of a model that will be used. */
+void zn_session_ahead(zn_session *session, const char *id, const char *weights, const zn_terms *terms);
+/* Whether that engine is open and its device is there. */
 bool zn_session_has_engine(zn_session *session, const zn_choice *choice);
 /* Opens that engine in a thread of its own and waits for it; false: progress, which is asked meanwhile, has cancelled.  A failure is that of
  * the first who needs it. */

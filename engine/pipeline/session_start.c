@@ -15,11 +15,17 @@ typedef struct starter {
     char name[64]; /* of the engine */
 } starter;
 
+static const struct timespec pause = { 0, 2000000 };
+
 static void *start_engine(void *cookie)
 {
     starter *t = cookie;
+    const char *precision;
+    const zn_choice choice = { .engine = t->name, .n_threads = t->n_threads };
 
-    zn_session_is_remote(t->session, &(zn_choice){ .engine = t->name, .n_threads = t->n_threads });
+    if (!zn_session_precision(&precision, t->session, &choice, NULL, NULL)) /* it opens */
+        while (!zn_session_has_engine(t->session, &choice))
+            nanosleep(&pause, NULL);
     zn_session_starting(t->session, -1);
     free(t);
     return NULL;
@@ -47,8 +53,6 @@ void zn_session_start(zn_session *session, const zn_choice *choice)
 bool zn_session_await(zn_session *session, const zn_choice *choice, bool (*progress)(void *cookie, double done),
                       void *cookie)
 {
-    const struct timespec pause = { 0, 2000000 };
-
     if (zn_session_has_engine(session, choice))
         return true;
     zn_session_start(session, choice);
