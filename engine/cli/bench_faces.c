@@ -14,6 +14,7 @@
 #include "../zenith_face.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +35,10 @@ typedef struct edit {
     char attribute[64];
     bool found;
     zn_makers computed_by;
-    double ms[STAGES]; /* of the last edit */
+    double ms[STAGES];   /* of the last edit */
+    double begun, there; /* when the session was opened, and ms until the device was there; the next one writes it */
+    pthread_t waiter;
+    bool waits;
 } edit;
 
 static bool out_of_memory(zn_error *err)
@@ -48,16 +52,27 @@ static void see(void *cookie, const zn_array *so_far)
     (void)cookie, (void)so_far;
 }
 
+static void *wait_for_device(void *cookie)
+{
+    edit *e = cookie;
+
+    zn_session_started(e->session);
+    e->there = now_ms() - e->begun;
+    return NULL;
+}
+
 /* The engine, and the attribute. */
 static bool open_session(edit *e, const zn_face_how *how, zn_error *err)
 {
-    const double start = now_ms();
     char names[4096];
 
+    e->begun = now_ms();
     if (zn_session_open(&e->session, err))
         return false;
+    zn_session_start(e->session, &e->choice);
+    e->waits = !pthread_create(&e->waiter, NULL, wait_for_device, e);
     zn_session_is_remote(e->session, &e->choice); /* opens it */
-    e->ms[ENGINE] = now_ms() - start;
+    e->ms[ENGINE] = now_ms() - e->begun;
     zn_face_attributes(names, sizeof names, how->model);
     snprintf(e->attribute, sizeof e->attribute, "%.*s", (int)strcspn(names, ","), names);
     return true;
@@ -162,11 +177,14 @@ int bench_faces(const options *o)
         (o->n_words > 1 && o->width) || o->n_out > 1 || (o->n_out && strncmp(o->out[0], "x=", 2)))
         return usage("face-edit takes a picture or --size, --weights, --set precision=P and --out x=FILE.npy");
     ok = make_picture(&e.picture, o, &err) && run_edit(&e, &err);
+    if (e.waits)
+        pthread_join(e.waiter, NULL);
     if (ok) {
         printf("computed by %s, a picture of %dx%d, %s\n", e.computed_by.text, e.picture.w, e.picture.h,
                e.found ? "a face was found" : "no face in any of four turns: its middle is edited");
         print_line("first", e.ms);
-        printf("of load: engine %.1f  networks %.1f ms\n", e.ms[ENGINE], e.ms[LOAD]);
+        printf("of load: engine %.1f  networks %.1f ms; its device was there after %.1f ms\n", e.ms[ENGINE], e.ms[LOAD],
+               e.there);
     }
     for (const double begun = now_ms(); ok && n < RUNS && (n < RUNS_MIN || now_ms() - begun < LONG_MS); n++) {
         ok = run_edit(&e, &err);
