@@ -149,6 +149,18 @@ done
 FAKE_CUDA=turing ZENITH_CUDA_CAPABILITY=8.0 "$zenith" engines >"$tmp/engines" 2>"$tmp/err"
 check "7.5 as 8.0" has '^  cuda +no: ZENITH_CUDA_CAPABILITY' "$tmp/engines"
 
+# Weights that are packed while a device starts are those that are packed when it is there.
+edit() { rm -f "$tmp/log7"; FAKE_CUDA_SLOW=$1 FAKE_CUDA_LOG=$tmp/log7 "$zenith" face "$tmp/large.npy" "$tmp/y.npy" smile=1 find=middle steps=2 stochastic-steps=2 --engine cuda >"$tmp/out" 2>"$tmp/err" && grep '^freed' "$tmp/log7" | sort >"$tmp/freed.$1"; }
+check "a face, the device at once" edit 0
+check "a face, while the device starts" edit 500
+check "with the same weights" cmp "$tmp/freed.0" "$tmp/freed.500"
+check "which are many" test "$(wc -l <"$tmp/freed.500")" -gt 100
+FAKE_CUDA=broken "$zenith" engines >"$tmp/engines" 2>"$tmp/err"
+check "a GPU without a context is passed over" has '^  cuda +no: .*opening the GPU' "$tmp/engines"
+FAKE_CUDA=broken "$zenith" denoise "$tmp/x.npy" "$tmp/y.npy" model=fast sigma=20 --engine cuda >"$tmp/out" 2>"$tmp/err"
+check "one whose context fails later: the CPU finishes" test $? -eq 0
+check "and it is said" has 'opening the GPU.*; done with the (neon|avx2|avx512|scalar) engine instead' "$tmp/err"
+
 # What was measured is remembered, in a file that does not grow for ever.
 starts() { rm -f "$tmp/log3"; FAKE_CUDA_LOG=$tmp/log3 run --engine cuda --out y="$tmp/ok.npy"; wc -l <"$tmp/log3"; }
 rm -rf "$XDG_CACHE_HOME"

@@ -4,24 +4,28 @@
  * It cannot compute; it tests what the host code does, also when things fail.  FAKE_CUDA says how:
  *     none        there is no GPU
  *     old         compute capability 6.1
+ *     broken      it has no context
  *     turing      7.5
  *     hopper      9.0, with the resources of an H100; hopper=N: and driver version N
  *     memory=N    an allocation of more than N MiB is refused
  *     total=N     allocations of more than N MiB in all are refused
  *     lost=N      launch N (from 0) and all after it fail, as if the GPU had been removed
  * Otherwise it is a GPU of 8.1.  FAKE_CUDA_LOG names a file that gets one line per launch, image and graph, and for each
- * call that a driver would refuse. */
+ * call that a driver would refuse.  FAKE_CUDA_SLOW=N: a context takes N milliseconds, and the log gets one line with the size and a hash of all
+ * device memory that is freed. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../../engine/cuda/driver.h"
 
 #define API __attribute__((visibility("default"))) CUresult
 
 enum { NOT_FOUND = 500, LOST = 719 };
+enum { HEAD = 256 }; /* bytes before device memory: its size */
 
 static int launches, captured;
 static bool capturing;
@@ -114,9 +118,14 @@ API cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 API cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 API cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
+    const long ms = getenv("FAKE_CUDA_SLOW") ? atol(getenv("FAKE_CUDA_SLOW")) : 0;
+    const struct timespec pause = { ms / 1000, ms % 1000 * 1000000 };
+
     (void)device;
+    if (ms > 0)
+        nanosleep(&pause, NULL);
     *context = (CUcontext)(void *)&launches;
-    return CUDA_SUCCESS;
+    return mode("broken", 0) ? 999 : CUDA_SUCCESS;
 }
 API cuDevicePrimaryCtxRelease_v2(CUdevice device);
 API cuDevicePrimaryCtxRelease_v2(CUdevice device) { (void)device; return CUDA_SUCCESS; }
@@ -134,14 +143,31 @@ API cuMemAlloc_v2(CUdeviceptr *ptr, size_t size)
     static size_t all; /* what is freed is not taken off: tests that use `total` only add */
     long limit = mode("memory", -1), total = mode("total", -1);
     void *p = (limit >= 0 && size > (size_t)limit << 20) || (total >= 0 && all + size > (size_t)total << 20) ? NULL
-                                                                                                            : calloc(1, size);
+                                                                                                            : calloc(1, HEAD + size);
 
     all += p ? size : 0;
-    *ptr = (CUdeviceptr)(uintptr_t)p;
+    if (p)
+        memcpy(p, &size, sizeof size);
+    *ptr = (CUdeviceptr)(uintptr_t)(p ? (char *)p + HEAD : NULL);
     return p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 API cuMemFree_v2(CUdeviceptr ptr);
-API cuMemFree_v2(CUdeviceptr ptr) { free((void *)(uintptr_t)ptr); return CUDA_SUCCESS; }
+API cuMemFree_v2(CUdeviceptr ptr)
+{
+    char *p = (char *)(uintptr_t)ptr;
+    uint64_t hash = 0;
+    size_t size;
+
+    if (!p)
+        return CUDA_SUCCESS;
+    memcpy(&size, p - HEAD, sizeof size);
+    for (size_t i = 0; getenv("FAKE_CUDA_SLOW") && i < size; i++)
+        hash = hash * 31 + (unsigned char)p[i];
+    if (getenv("FAKE_CUDA_SLOW"))
+        say("freed %zu %016llx\n", size, (unsigned long long)hash);
+    free(p - HEAD);
+    return CUDA_SUCCESS;
+}
 API cuMemHostAlloc(void **ptr, size_t size, unsigned flags);
 API cuMemHostAlloc(void **ptr, size_t size, unsigned flags)
 {
