@@ -252,6 +252,17 @@ zn_picture_begin (ZnPicture *picture, GError **error)
   return TRUE;
 }
 
+/* The lightness of the primaries adds up to that of white: of a profile that says otherwise grey would become black. */
+static gboolean
+has_white (const Babl *space)
+{
+  gdouble r, g, b;
+
+  babl_space_get_rgb_luminance (space, &r, &g, &b);
+
+  return ABS (r + g + b - 1.0) < 0.05 && ABS (r) < 4.0 && ABS (g) < 4.0;
+}
+
 void
 zn_picture_set_icc (ZnPicture *picture, gconstpointer data, gsize size)
 {
@@ -264,7 +275,8 @@ zn_picture_set_icc (ZnPicture *picture, gconstpointer data, gsize size)
   picture->icc   = g_bytes_new (data, size);
   picture->space = babl_space_from_icc (data, (int) size, BABL_ICC_INTENT_RELATIVE_COLORIMETRIC,
                                         &why);
-  if (why || (picture->space && babl_space_is_cmyk (picture->space)))
+  if (why ||
+      (picture->space && (babl_space_is_cmyk (picture->space) || ! has_white (picture->space))))
     picture->space = NULL; /* the numbers stay what they are: only the network sees
                                   them as sRGB */
 }

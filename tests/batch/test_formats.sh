@@ -45,6 +45,10 @@ picture -colorspace CMYK cmyk.jpg
 convert -size 20x20 xc:red xc:blue pages.tif
 printf '\377\330\377\341\000\042Exif\000\000II*\000\010\000\000\000\001\000\022\001\003\000\001\000\000\000\006\000\000\000\000\000\000\000' >turned.jpg
 convert -seed 8 -size 80x40 plasma:red-blue -strip jpg:- | tail -c +3 >>turned.jpg
+# A profile whose primaries have no light.
+base64 -d <<<'H4sIAAAAAAACA/t/4/8jRgVPZ+f4gCB/N08fVwZGRgYGRgEGIGByYGDIzSspCnJ3UoiIjFJgQAKJycUFDHjBt2sMjCD6si4D6YC9CGghkL4BxCLpSOwkJHZRSJAzkH4DxHzpSOwkJHZ5SUEJkP4DUo/uBxBILi0qgzIZmYwZGBBqEO4HAKzrYWckAQAA' |
+  gunzip >dark.jpg
+tail -c +3 grey.jpg >>dark.jpg
 echo "no picture" >text.jpg
 : >empty.png
 
@@ -76,6 +80,8 @@ check "a fine JPEG file stays fine" "$(identify -format %Q "$tmp/same/fine.jpg")
 # ---- metadata ------------------------------------------------------------------------------------------------
 
 go 1 "denoised" $fast "$tmp/in" "$tmp/out"
+light() { identify -format '%[fx:round(200*mean)]' "$1" 2>/dev/null; }
+check "a profile without light leaves grey as it is" "$(light "$tmp/out/dark.jpg") of $(light "$tmp/out/grey.jpg")" test "$(light "$tmp/out/dark.jpg")" = "$(light "$tmp/out/grey.jpg")"
 files="eight.png sixteen.png photo.jpg eight.tif sixteen.tif turned.jpg"
 [ "$webp" = 0 ] || files="$files photo.webp lossless.webp"
 # dump FOLDER TO: for each file all tags, and the profile and a JPEG file's EXIF to the byte.
