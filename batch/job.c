@@ -103,7 +103,25 @@ zn_job_look (ZnBatch       *batch,
 static gboolean
 go_on (gdouble fraction, gpointer data)
 {
-  return ! zn_budget_stopped (&((ZnBatch *) data)->budget);
+  ZnBatch *batch = data;
+
+  g_atomic_int_set (&batch->part, (gint) (CLAMP (fraction, 0.0, 1.0) * 1000.0));
+
+  return ! zn_budget_stopped (&batch->budget);
+}
+
+/* One picture at a time: a network takes all processors.  The result, or NULL and an error message. */
+static GeglBuffer *
+filter_one (ZnBatch *batch, const ZnSettings *settings, GeglBuffer *source, GError **error)
+{
+  GeglBuffer *made;
+
+  g_mutex_lock (&filtering);
+  made = zn_apply_to_layer (settings, source, go_on, batch, error);
+  g_atomic_int_set (&batch->part, 0);
+  g_mutex_unlock (&filtering);
+
+  return made;
 }
 
 /* Tiles that are large and alike; the engine widens them to its own steps, and small ones.  Two rows of
@@ -138,9 +156,7 @@ filter (ZnBatch *batch, ZnPicture *picture, gchar **computed_by, GError **error)
 
   if (! settings->filter->enlarges)
     zn_apply_set_tile (picture->buffer, tile_side (all));
-  g_mutex_lock (&filtering);
-  made = zn_apply_to_layer (settings, picture->buffer, go_on, batch, error);
-  g_mutex_unlock (&filtering);
+  made = filter_one (batch, settings, picture->buffer, error);
   if (! made)
     return FALSE;
   *computed_by = g_strdup (zn_apply_computed_by (made));
@@ -190,11 +206,7 @@ generate (ZnBatch *batch, gint fd, gchar **computed_by, GError **error)
     {
       zn_settings_copy (settings, batch->settings);
       if (zn_settings_set_text (settings, "prompt", prompt, error))
-        {
-          g_mutex_lock (&filtering);
-          made = zn_apply_to_layer (settings, none, go_on, batch, error);
-          g_mutex_unlock (&filtering);
-        }
+        made = filter_one (batch, settings, none, error);
     }
   if (made)
     {

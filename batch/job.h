@@ -27,6 +27,7 @@ typedef struct
   gboolean          prompts;   /* inputs are texts, results are new */
   gboolean          overwrite; /* also files that zenith-batch did not write */
   gboolean          in_place;
+  gint              part;    /* of the picture that is in the filter, of 1000: atomic */
   GRWLock           writing; /* read: by who writes a result, write: by who must not cut one */
 } ZnBatch;
 

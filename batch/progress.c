@@ -10,6 +10,7 @@
 #define STEP_TERMINAL (200 * 1000)  /* microseconds between two bars  */
 #define STEP_LOG (10 * 1000 * 1000) /* ... two lines                  */
 #define BAR_MAX 40
+#define SURE 0.1 /* of a picture: less says nothing about the time of all */
 
 gchar *
 zn_duration (gdouble seconds)
@@ -41,10 +42,12 @@ zn_progress_begin (ZnProgressBar *bar, guint total)
   bar->start    = g_get_monotonic_time ();
   bar->shown    = bar->terminal ? 0 : bar->start;
   bar->total    = total;
+  bar->moved    = bar->start;
+  bar->done     = 0.0;
 }
 
 static void
-draw (const gchar *text, guint done, guint total)
+draw (const gchar *text, gdouble done)
 {
   struct winsize size = {
     0,
@@ -57,7 +60,7 @@ draw (const gchar *text, guint done, guint total)
     room = size.ws_col;
 
   width = CLAMP (room - 4 - (gint) g_utf8_strlen (text, -1), 0, BAR_MAX);
-  full  = (gint) ((guint64) width * done / MAX (total, 1));
+  full  = (gint) (width * done);
   for (gint i = 0; i < width; i++)
     bar[i] = i < full ? '#' : '.';
   bar[width] = '\0';
@@ -70,32 +73,46 @@ draw (const gchar *text, guint done, guint total)
 }
 
 void
-zn_progress_show (ZnProgressBar *bar, guint done, guint skipped)
+zn_progress_show (ZnProgressBar *bar, guint done, guint skipped, gdouble part)
 {
   const gint64  now     = g_get_monotonic_time ();
   const gdouble seconds = (now - bar->start) / 1e6;
   GString      *text;
 
+  if (done + part > bar->done)
+    {
+      bar->done  = MIN (done + part, bar->total);
+      bar->moved = now;
+    }
   if (now - bar->shown < (bar->terminal ? STEP_TERMINAL : STEP_LOG))
     return;
   bar->shown = now;
 
   text = g_string_new (NULL);
-  g_string_append_printf (text, "%u of %u", done, bar->total);
+  g_string_append_printf (text, "%u of %u (%u %%)", done, bar->total,
+                          (guint) (100.0 * bar->done / bar->total));
   if (skipped)
     g_string_append_printf (text, ", %u skipped", skipped);
   if (done)
     {
       gchar *rate = zn_rate (done, seconds);
-      gchar *left = zn_duration (seconds / done * (bar->total - done));
 
-      g_string_append_printf (text, ", %s, %s left", rate, left);
+      g_string_append_printf (text, ", %s", rate);
       g_free (rate);
+    }
+  if (bar->done >= SURE)
+    {
+      /* From one part to the next it counts down. */
+      const gdouble took = (bar->moved - bar->start) / 1e6;
+      const gdouble rest = took / bar->done * (bar->total - bar->done) - (seconds - took);
+      gchar        *left = zn_duration (MAX (rest, 1.0));
+
+      g_string_append_printf (text, ", %s left", left);
       g_free (left);
     }
 
   if (bar->terminal)
-    draw (text->str, done, bar->total);
+    draw (text->str, bar->done / bar->total);
   else
     fprintf (stderr, "%s\n", text->str);
   g_string_free (text, TRUE);

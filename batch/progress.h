@@ -10,13 +10,15 @@ typedef struct
 {
   gboolean terminal;
   gint64   start, shown; /* g_get_monotonic_time() */
+  gint64   moved;        /* when `done` grew */
   guint    total;
+  gdouble  done; /* pictures, with parts: never less than before */
 } ZnProgressBar;
 
 void zn_progress_begin (ZnProgressBar *bar, guint total);
 
-/* Call often: it limits how often it draws.  done counts those that were skipped too. */
-void zn_progress_show (ZnProgressBar *bar, guint done, guint skipped);
+/* Call often: it limits how often it draws.  done counts those that were skipped too; part: how much of the next one is done. */
+void zn_progress_show (ZnProgressBar *bar, guint done, guint skipped, gdouble part);
 
 /* Clears the bar's line. */
 void zn_progress_end (ZnProgressBar *bar);

@@ -273,7 +273,8 @@ wait_for_all (Run *run, ZnProgressBar *bar)
         }
       if (since && now - since > GRACE)
         return FALSE;
-      zn_progress_show (bar, run->n_done + run->n_failed, run->n_failed);
+      zn_progress_show (bar, run->n_done + run->n_failed, run->n_failed,
+                        g_atomic_int_get (&run->batch->part) / 1000.0);
       g_cond_wait_until (&run->changed, &run->lock, now + TICK);
     }
   g_mutex_unlock (&run->lock);

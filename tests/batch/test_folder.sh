@@ -346,7 +346,7 @@ check "shards are stable" "$second" test "$second" = "1.png 23.png 7.png 8.png "
 # On a terminal there is a bar, with rate and time left; drawn every 0.2 s, so slowly, in plain C.
 if command -v script >/dev/null; then
   TERM=xterm ZENITH_ENGINE=scalar ZENITH_MODELS=$root/models script -qec "'$batch' --model balanced --set sigma=30 --jobs 1 '$tmp/many' '$tmp/bar'" /dev/null >"$tmp/said" 2>&1 </dev/null
-  says "a bar" '\[#+\.+\] [0-9]+ of 24, [0-9.]+ pictures/(s|min), [0-9:]+ left'
+  says "a bar" '\[#+\.+\] [0-9]+ of 24 \([0-9]+ %\), [0-9.]+ pictures/(s|min), [0-9:]+ left'
 else
   skip "a bar" "there is no script"
 fi
