@@ -26,7 +26,9 @@ command -v "$gegl" >/dev/null || { echo "skip examples: there is no gegl command
 "$gegl" --exists gegl:mix gegl:tile gegl:tiff-load >/dev/null 2>&1 || { echo "skip examples: this GEGL lacks an operation" && skipped=1 && finish; }
 tmp=$(mktemp -d) || exit 2
 trap 'rm -r "$tmp"' EXIT
-export GEGL_PATH="$build/gegl-ops:$(pkg-config --variable=pluginsdir gegl-0.4)"
+. "$root/tests/gegl/modules.sh"
+gegl_modules "$tmp/gegl"
+export GEGL_PATH="$build/gegl-ops:$tmp/gegl"
 export ZENITH_MODELS="$root/models" XDG_DATA_HOME="$tmp/data" XDG_CACHE_HOME="$tmp/cache" GEGL_USE_OPENCL=no
 mkdir "$tmp/cache"
 cd "$tmp" || exit 2

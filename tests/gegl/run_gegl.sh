@@ -39,7 +39,9 @@ ln -s "$root/tests/data/golden/denoise.safetensors" "$tmp/models/denoise-fast.sa
 ln -s "$root/tests/data/golden/restore.safetensors" "$tmp/models/restore.safetensors"
 ln -s "$root/models/upscale-small.safetensors" "$tmp/models/upscale.safetensors"
 # GEGL_PATH replaces GEGL's own path, so it must name that too.
-export GEGL_PATH="$build/gegl-ops:$(pkg-config --variable=pluginsdir gegl-0.4)"
+. "$root/tests/gegl/modules.sh"
+gegl_modules "$tmp/gegl"
+export GEGL_PATH="$build/gegl-ops:$tmp/gegl"
 export ZENITH_MODELS="$tmp/models" XDG_DATA_HOME="$tmp/data" GEGL_USE_OPENCL=no
 # babl measures which conversions are fast and keeps that here: one folder for all, or two runs may round differently.
 export XDG_CACHE_HOME="$tmp/cache"

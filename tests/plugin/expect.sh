@@ -28,9 +28,10 @@ foreign_engine () {
   case $(uname -m) in aarch64|arm*) echo avx2 ;; *) echo neon ;; esac
 }
 
-# The names in the shipped presets, for Scheme.
+# The names in the shipped presets, for Scheme, without the files in $left_out.
 preset_names () {
   for file in "$source_dir"/presets/*.preset; do
+    case " ${left_out:-} " in *" $(basename "$file" .preset) "*) continue ;; esac
     grep -q '^operation=zenith:z-image' "$file" || # it needs a prompt
       sed -n 's/^name=\(.*\)/"\1"/p' "$file"
   done

@@ -16,6 +16,7 @@
 
 here=$(cd "$(dirname "$0")" && pwd)
 source_dir=$(cd "$here/../.." && pwd)
+. "$here/../gegl/modules.sh"
 passed=0 failed=0 skipped=0
 processes=
 
@@ -60,7 +61,8 @@ set_up () {
   cp "$ZENITH_BUILD/plugin/$1" "$work/plug-ins/$1/$1" ||
     { not_ok set-up "there is no $ZENITH_BUILD/plugin/$1"; finish; }
 
-  system_ops=$(pkg-config --variable=pluginsdir gegl-0.4)
+  system_ops=$work/gegl
+  gegl_modules "$system_ops"
   export GEGL_PATH="$ops:$system_ops"
   export XDG_DATA_HOME="$work/data" XDG_CONFIG_HOME="$work/config" XDG_CACHE_HOME="$work/cache"
   export HOME="$work" NO_AT_BRIDGE=1
@@ -235,10 +237,10 @@ is_other ()  { ! is_value "$1" "$2" "$3"; }
 
 # keys_lead TITLE: each row's key gives it the focus.
 keys_lead () {
-  wait_for 20 test -s "layout/$1.keys" || { echo "no row has a key"; return 1; }
+  wait_for 60 test -s "layout/$1.keys" || { echo "no row has a key"; return 1; }
   for key in $(cut -f2 "layout/$1.keys"); do
     xdotool key "alt+$key"
-    wait_for 20 has_focus "$1" "$key" || { echo "alt+$key: $(grep "^\*" "layout/$1.keys" || echo nothing) has the focus"; return 1; }
+    wait_for 60 has_focus "$1" "$key" || { echo "alt+$key: $(grep "^\*" "layout/$1.keys" || echo nothing) has the focus"; return 1; }
   done
 }
 
@@ -247,11 +249,11 @@ arrows_move () {
   key=$(row_key "$1" "$2") value=$(row_value "$1" "$key")
   [ -n "$value" ] || { echo "no row $2: $(cut -f3 "layout/$1.keys" | tr '\n' ';')"; return 1; }
   xdotool key "alt+$key"
-  wait_for 20 has_focus "$1" "$key" || { echo "alt+$key does not lead to $2"; return 1; }
+  wait_for 60 has_focus "$1" "$key" || { echo "alt+$key does not lead to $2"; return 1; }
   xdotool key Left
-  wait_for 20 is_other "$1" "$key" "$value" || { echo "$2 stays at $value"; return 1; }
+  wait_for 60 is_other "$1" "$key" "$value" || { echo "$2 stays at $value"; return 1; }
   xdotool key Right
-  wait_for 20 is_value "$1" "$key" "$value" || { echo "$2 is $(row_value "$1" "$key"), not $value again"; return 1; }
+  wait_for 60 is_value "$1" "$key" "$value" || { echo "$2 is $(row_value "$1" "$key"), not $value again"; return 1; }
 }
 
 # A display of our own, for dialogs, with a window manager: both are waited for.

@@ -14,6 +14,7 @@ others='
 batch/lib.sh            tests/batch/test_folder.sh
 batch/slurm.sh          tests/batch/test_cluster.sh
 attack/programs.sh      tests/attack/alloc.sh
+gegl/modules.sh         tests/plugin/lib.sh
 plugin/lib.sh           tests/plugin/gimp2.sh
 plugin/host.sh          tests/plugin/gimp2.sh
 plugin/expect.sh        tests/plugin/gimp2.sh
