@@ -117,7 +117,7 @@ cmd_gimp() {
 suite() {
   local name=$1 log=$root/.cache/test-${1//[^a-z0-9]/-}.log status=0 tally t=$SECONDS p f k cpu note="" TIMEFORMAT='%U %S'
   shift
-  { time "$@" >"$log" 2>&1; } 2>"$log.cpu" || status=$?
+  { time "$@" >"$log" 2>&1 9>&-; } 2>"$log.cpu" || status=$?
   cpu=$(awk 'END { printf "%.0f", $1 + $2 }' "$log.cpu")
   rm -f "$log.cpu"
   tally=$(grep -E '^([a-z0-9]+: )?[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1 || true)
@@ -161,15 +161,18 @@ one() {
 
 # ---- attack --------------------------------------------------------------------------------------------------
 
+# shaders: what says to another build that the compiled shaders are those of build/, if it has them.
+shaders() { [ ! -e "$build/engine/vulkan/fill.num" ] || echo "-Dspirv=$build/engine/vulkan"; }
+
 # ASan and UBSan over everything; TSan over the programs that are for it.  -O1: with more, compilers take minutes over
 # the instrumented kernels; -g1: reports name lines, and nothing follows variables.
 build_asan() {
   targets=sanitized compile "$root/build-asan" gcc -Db_sanitize=address,undefined -Doptimization=1 -Dc_args=-g1 -Db_lundef=false \
-    -Dgegl=auto -Dwerror=true -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
+    -Dgegl=auto -Dwerror=true -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled $(shaders)
 }
 build_tsan() {
   targets="tests/attack_threads tests/test_session" compile "$root/build-tsan" gcc -Db_sanitize=thread -Doptimization=1 -Dc_args=-g1 -Db_lundef=false \
-    -Dwerror=true -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
+    -Dwerror=true -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled $(shaders)
 }
 
 # attack_lane NUMBER OF LANES SECONDS TIMES: each NUMBERth of the attacks in the registry.  The last number among the
@@ -271,7 +274,7 @@ cpu = '$arch'
 endian = 'little'
 TEXT
   targets="tests/test_check tests/test_golden" compile "$dir" gcc --cross-file "$cross" \
-    -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled
+    -Dgegl=disabled -Dgimp2=disabled -Dgimp3=disabled -Dcuda=disabled $(shaders)
 }
 
 # The tests that meson lists (tests/meson.build), as tools/registry.py prints them, are in the file $registry.  Three lanes
@@ -325,6 +328,8 @@ cmd_test() {
     fi
   fi
   mkdir -p "$root/.cache"
+  exec 9>"$root/.cache/test.lock" # suite() closes it: what stays behind does not hold it
+  flock -n 9 || die "another ./run test is at work in this folder"
   tallies=$root/.cache/tallies
   : >"$tallies"
   use_build
@@ -334,7 +339,7 @@ cmd_test() {
   progress=3
   suite "locales" one "localedef" make_locales
   suite "build, gcc" one "gcc -Werror" compile "$build" gcc -Dwerror=true -Dcuda=auto "${gpu_test[@]}"
-  suite "build, clang" one "clang -Werror" compile "$root/build-clang" clang -Dwerror=true -Dcuda=disabled
+  suite "build, clang" one "clang -Werror" compile "$root/build-clang" clang -Dwerror=true -Dcuda=disabled $(shaders)
   suite "build, sanitizers" one "ASan and UBSan" build_asan
   suite "build, TSan" one "TSan" build_tsan
   if [ -n "${CI:-}" ]; then # emulation takes minutes
