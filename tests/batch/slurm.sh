@@ -29,7 +29,7 @@ slurm_start() {
   mkdir -p "$dir/state" "$dir/spool" "$dir/run"
   chmod 755 "$dir"
   host=$(hostname -s)
-  port=$(free_port 26817)
+  port=$(free_port $((20000 + $$ % 400 * 30))) # another run of the tests may be about to take its own
   head -c 128 /dev/urandom >"$dir/munge.key"
   chmod 600 "$dir/munge.key"
   daemon "$dir/munged.out" /usr/sbin/munged --foreground --force --key-file="$dir/munge.key" --socket="$dir/run/munge" \
@@ -66,12 +66,12 @@ NodeName=two NodeHostname=$host NodeAddr=127.0.0.1 Port=$(free_port $((port + 11
 PartitionName=all Nodes=one,two Default=YES MaxTime=INFINITE State=UP
 TEXT
   export SLURM_CONF=$dir/slurm.conf PATH=$PATH:/usr/sbin
-  for _ in $(seq 50); do [ -S "$dir/run/munge" ] && break || sleep 0.1; done
+  for _ in $(seq 600); do [ -S "$dir/run/munge" ] && break || sleep 0.1; done
   [ -S "$dir/run/munge" ] || { why="munged did not start: $(tail -n 1 "$dir/munged.out" "$dir/munged.log" 2>/dev/null)" && return 1; }
   daemon "$dir/slurmctld.out" slurmctld -D -c
   daemon "$dir/one.out" slurmd -D -N one
   daemon "$dir/two.out" slurmd -D -N two
-  for _ in $(seq 150); do
+  for _ in $(seq 600); do
     [ "$(sinfo -h -N -t idle -o %N 2>/dev/null | wc -l)" = 2 ] && return 0
     sleep 0.2
   done

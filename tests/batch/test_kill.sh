@@ -35,7 +35,8 @@ for i in $(seq "$kills"); do
   wait $pid 2>/dev/null
   [ ! -d "$tmp/out" ] || whole "$tmp/out" || damaged=$((damaged + 1))
   now=$(find "$tmp/out" -type f ! -name '.zenith-*' 2>/dev/null | wc -l)
-  [ "$now" -le "$before" ] || progress=$((progress + 1))
+  # where nothing grew, the machine may be slower now
+  if [ "$now" -gt "$before" ]; then progress=$((progress + 1)); else took=$((took + took / 5)); fi
   [ "$now" -lt 12 ] || rm -r "$tmp/out" # from the start again
 done
 check "$kills kills: every result is whole" "$damaged times not" test $damaged = 0
@@ -60,13 +61,18 @@ check "killed while it does all again: old or new, all are whole" "$n of 12" tes
 
 # ---- stopped -------------------------------------------------------------------------------------------------
 
-rm -r "$tmp/out"
-"$batch" $fast --jobs 1 --set sigma=0 "$tmp/in" "$tmp/out" >"$tmp/said" 2>"$tmp/stderr" &
-pid=$!
-until [ -n "$(ls "$tmp/out" 2>/dev/null)" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
-kill -TERM $pid
-wait $pid
-check "stopped: by the signal" "$?" test $? = 143
+# On a busy machine it may be done before the signal comes: then once more.
+for _ in 1 2 3 4 5 6 7 8; do
+  rm -r "$tmp/out"
+  "$batch" $fast --jobs 1 --set sigma=0 "$tmp/in" "$tmp/out" >"$tmp/said" 2>"$tmp/stderr" &
+  pid=$!
+  until [ -n "$(ls "$tmp/out" 2>/dev/null)" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+  kill -TERM $pid
+  wait $pid
+  status=$?
+  [ $status = 0 ] || break
+done
+check "stopped: by the signal" "$status" test $status = 143
 says "stopped: it says how to go on" 'stopped; run it again to go on'
 check "stopped: nothing half is left" "$(ls -A "$tmp/out")" test "$(clutter "$tmp/out")" = 0
 

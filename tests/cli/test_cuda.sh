@@ -175,7 +175,7 @@ check "and they are tried once again" test "$(starts)" -eq "$again"
 
 # What is not a file of a sensible size is neither read, nor waited for, nor written to.
 mv "$choices" "$tmp/choices"
-try() { timeout 60 "$zenith" run denoise-fast --set sigma=20 --in x="$tmp/x.npy" --engine cuda --out y="$tmp/ok.npy" 2>"$tmp/err"; }
+try() { timeout 300 "$zenith" run denoise-fast --set sigma=20 --in x="$tmp/x.npy" --engine cuda --out y="$tmp/ok.npy" 2>"$tmp/err"; }
 mkfifo "$choices"
 check "a FIFO in its place does not stop a run" try
 check "and stays" test -p "$choices"

@@ -51,7 +51,7 @@ open_dialog () {
     ok "$1-opens"
     xdotool windowfocus "$(visible "$title" | tail -1)" 2>/dev/null
     sleep 2   # the first preview
-    wait_for 5 fine
+    wait_for 60 fine
     check "$1-layout" fine
   else
     not_ok "$1-opens" "no window '$title': $(tail -3 "$1.log" | tr '\n' ' ')"
@@ -222,17 +222,20 @@ printf '[Default Applications]\ntext/html=page.desktop\nx-scheme-handler/https=p
 export ZENITH_HELP="$ZENITH_BUILD/docs"
 image -size 1600x1200 xc:navy -fill orange -draw 'rectangle 700,500 900,700' $plain "PNG24:$work/in/centre.png"
 if open_dialog view plug-in-zenith-denoise Denoise centre; then
-  import -window root "$work/out/view-dialog.png"
   # the middle of the picture is orange, its upper left corner navy
-  orange=$(image "$work/out/view-dialog.png" -fuzz 3% -fill black +opaque '#ffa500' -fill white -opaque '#ffa500' -format '%[fx:int(mean*w*h)]' info:)
-  check view-opens-in-the-middle test "$orange" -gt 20000
+  shows_orange () {
+    import -window root "$work/out/view-dialog.png"
+    orange=$(image "$work/out/view-dialog.png" -fuzz 3% -fill black +opaque '#ffa500' -fill white -opaque '#ffa500' -format '%[fx:int(mean*w*h)]' info:)
+    [ "$orange" -gt 20000 ]
+  }
+  check view-opens-in-the-middle wait_for 60 shows_orange
   size=$(xdotool getwindowgeometry "$(visible "$title" | tail -1)" | grep Geometry)
   for key in $(alt _Fit) $(alt '_200 %') $(alt '_Split view') $(alt '_100 %'); do xdotool key "$key"; sleep 1; done
   sleep 2
   import -window root "$work/out/view-split.png"
   check view-never-jumps test "$(xdotool getwindowgeometry "$(visible "$title" | tail -1)" | grep Geometry)" = "$size"
   xdotool key "$(alt _Help)"
-  wait_for 20 test -s page-opened
+  wait_for 60 test -s page-opened
   check help-is-ours grep -qE 'docs/manual/(de/)?denoise.html' page-opened
   press Escape
 fi
@@ -257,33 +260,34 @@ ZENITH_PRESETS=$all_presets
 own=$XDG_DATA_HOME/zenith/presets
 n_own ()    { [ "$(ls "$own" 2>/dev/null | wc -l)" = "$1" ] || { echo "files: $(ls "$own" 2>&1 | tr '\n' ' ')"; false; }; }
 has_own ()  { grep -qsx "name *= *$1" "$own"/*; }
-# ask LABEL TITLE: the question that the button brings.
+# ask LABEL TITLE: the question that the button brings, when keys go there.
+has_keys () { [ "$(xdotool getwindowfocus getwindowname)" = "$1" ]; }
 ask () {
   question=$(ours "$2")
   xdotool key "$(alt "$1")"
-  wait_for 20 visible "$question" && sleep 0.5
+  wait_for 60 has_keys "$question"
 }
 if open_dialog own plug-in-zenith-denoise Denoise; then
   ask Sa_ve... 'Save Preset' && xdotool type 'Not kept' && xdotool key Escape
-  wait_for 10 gone "$question"
+  wait_for 60 gone "$question"
   check own-save-cancelled n_own 0
   ask Sa_ve... 'Save Preset' && xdotool type 'First look' && xdotool key Return
-  wait_for 10 has_own 'First look'
+  wait_for 60 has_own 'First look'
   check own-saved has_own 'First look'
   import -window root "$work/out/own-saved.png"
   ask Re_name... 'Rename Preset' && xdotool key ctrl+a && xdotool type 'Second look' && xdotool key Escape
-  wait_for 10 gone "$question"
+  wait_for 60 gone "$question"
   check own-rename-cancelled has_own 'First look'
   ask Re_name... 'Rename Preset' && xdotool key ctrl+a && xdotool type 'Second look' && xdotool key Return
-  wait_for 10 has_own 'Second look'
+  wait_for 60 has_own 'Second look'
   check own-renamed has_own 'Second look'
-  wait_for 10 n_own 1 # while it is replaced, there are two files
+  wait_for 60 n_own 1 # while it is replaced, there are two files
   check own-renamed-alone n_own 1
   ask _Delete... 'Delete Preset' && xdotool key Escape
-  wait_for 10 gone "$question"
+  wait_for 60 gone "$question"
   check own-delete-cancelled has_own 'Second look'
   ask _Delete... 'Delete Preset' && import -window root "$work/out/own-delete.png" && xdotool key Return
-  wait_for 10 n_own 0
+  wait_for 60 n_own 0
   check own-deleted n_own 0
   press Escape
 fi
@@ -337,7 +341,7 @@ if [ "$gimp" = 3 ]; then
     if wait_for 150 visible Zenith; then
       import -window root "$work/out/question.png"
       xdotool windowfocus "$(visible Zenith | tail -1)" key "$1"
-      wait_for 30 gone Zenith && wait_for 60 visible "$title" || echo "no dialog after $1"
+      wait_for 60 gone Zenith && wait_for 60 visible "$title" || echo "no dialog after $1"
     else
       echo "no question: $(tail -3 question.log | tr '\n' ' ')"
     fi
@@ -368,7 +372,7 @@ if command -v "${console%console*}${console#*console-}" >/dev/null; then
   undo_scm "$work/in/big.png" "$work/out/undo-applied.png" "$work/go-on" "$work/out/undo-undone.png" >undo.scm
   start_gui undo.log "$work/undo.scm"
   main_window () { xdotool search --onlyvisible --name '\.0 \(.*GIMP' | tail -1 | grep .; }
-  if wait_for 240 test -s out/undo-applied.png && wait_for 30 main_window; then
+  if wait_for 240 test -s out/undo-applied.png && wait_for 60 main_window; then
     sleep 1
     xdotool windowfocus "$(main_window)"
     sleep 0.5
@@ -376,7 +380,7 @@ if command -v "${console%console*}${console#*console-}" >/dev/null; then
     # GIMP takes its time over the key: the image is saved until it is undone
     for _ in 1 2 3 4 5 6 7 8 9 10; do
       : >go-on
-      wait_for 30 test ! -e go-on
+      wait_for 60 test ! -e go-on
       same in/big.png out/undo-undone.png >/dev/null && break
       sleep 2
     done

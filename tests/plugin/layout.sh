@@ -99,7 +99,7 @@ for name in $dialogs; do
   window=$(visible "$title" | tail -1)
   xdotool windowfocus "$window" mousemove 1 1 2>/dev/null
   steady "$window" "out/$name.png"
-  wait_for 5 fine "$title"
+  wait_for 60 fine "$title"
   check "$name" fine "$title"
   check "$name-keys" keys_lead "$title"
   [ "$name" != diffae-manipulate ] || check "$name-view" at_the_face "$name"
@@ -108,9 +108,9 @@ for name in $dialogs; do
     rows=$(grep -c . "layout/$title.keys")
     unfolded () { [ "$(grep -c . "layout/$title.keys")" -gt "$rows" ]; }
     xdotool windowfocus "$window" key "$(alt _Advanced)"
-    wait_for 20 unfolded
+    wait_for 60 unfolded
     check "$name-unfolds" unfolded
-    wait_for 5 fine "$title"
+    wait_for 60 fine "$title"
     check "$name-unfolded" fine "$title"
     check "$name-unfolded-keys" keys_lead "$title"
     import -window "$window" $plain "PNG:out/$name-unfolded.png"
@@ -119,7 +119,7 @@ for name in $dialogs; do
   [ -z "$shots" ] || cp "out/$name.png" "$shots/$name.png"
   for _ in 1 2 3 4 5 6 7 8 9 10; do
     xdotool windowfocus "$window" key Escape 2>/dev/null
-    wait_for 6 gone "$title" && break
+    wait_for 12 gone "$title" && break
   done
   check "$name-escape" gone "$title"
 done

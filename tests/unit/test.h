@@ -84,6 +84,16 @@ static inline void test_run(const char *name, void (*test)(void))
     fflush(stdout);
 }
 
+/* The CPU seconds that one of a Neoverse V1 is here: what must not take long is allowed more on a slower machine. */
+static inline double test_second(void)
+{
+    const clock_t start = clock();
+
+    for (volatile unsigned i = 0; i < 25000000; i++)
+        ;
+    return 20 * (double)(clock() - start) / CLOCKS_PER_SEC;
+}
+
 /* For a running maximum of differences: once one of them is not a number, neither is the result.  (fmax would drop it.) */
 static inline double test_larger(double worst, double d)
 {
