@@ -678,11 +678,11 @@ static zn_status generate(run *r)
     int32_t ids[MAX_TOKENS];
     zn_status s;
 
-    if (r->plan.how.scale == 1)
-        open_preview(r);
     s = tokenise(ids, &r->work.n_tokens, &r->plan, &r->result->note, r->err);
     if (!s && (!zn_session_await(r->plan.session, &r->plan.choice, on_opening, r) || !on_opening(r, 0)))
         s = zn_fail(r->err, ZN_E_CANCELLED, "cancelled");
+    if (!s && r->plan.how.scale == 1)
+        open_preview(r);
     if (!s)
         s = zn_generate_choose(&r->work, &r->result->note, r->err);
     r->tokens = (zn_array){ NULL, 1, 1, r->work.n_tokens };

@@ -579,6 +579,8 @@ zn_status zn_tile_run(zn_run *r, const zn_sink *out, const zn_source *given, int
         k.dst[set] = buffer(r->model, set * (ZN_MAX_PORTS + 1) + ZN_MAX_PORTS, k.dst_len);
         got = got && k.dst[set];
         for (int i = 0; i < n_in; i++) {
+            if (!zn_go_on(&r->ctx)) /* large ones take long on a GPU */
+                return r->ctx.status;
             k.src[set][i] = buffer(r->model, set * (ZN_MAX_PORTS + 1) + i, k.src_len[i]);
             got = got && k.src[set][i];
         }
