@@ -81,7 +81,8 @@ static inline zn_wtype zn_precision_weights(zn_precision p)
  * up2: x is read as if enlarged twice by nearest neighbour (y is then twice as large; stride 1). */
 typedef struct zn_conv {
     int32_t kh, kw, stride, groups, cin, cout;
-    int32_t pad_t, pad_l; /* zeros above and to the left; below and right: as y's size needs */
+    int32_t pad_t,
+        pad_l; /* zeros above and to the left; below and right: as y's size needs.  On a CPU pad_t may be negative */
     bool up2;
     bool has_bias;
     bool local;       /* an output depends on the pixels under its kernel alone, its rounding too: no Winograd */
@@ -199,7 +200,7 @@ typedef struct zn_backend {
     bool remote;                 /* has its own memory and runs asynchronously; if it fails, a CPU can do its work */
     bool does_also;              /* conv2d computes tail.also; else ops.c does, with a map or a norm */
     bool trains;                 /* autograd/ runs on its device, a zn_cpu */
-    size_t strips_from; /* elements of a tensor that models/vae/ computes in strips of rows; 0: the usual number */
+    size_t strips_from;          /* elements of a tensor that a model computes in strips of rows; 0: the usual number */
     zn_type tensor_type[ZN_N_PRECISIONS]; /* of a network's tensors between its layers */
     /* The same for a network of dense convolutions of at most 9 taps and stride 2, and of maps; NULL: tensor_type. */
     zn_type (*plain_type)(void *dev, zn_precision p);

@@ -171,8 +171,9 @@ typedef struct zn_geometry {
     int multiple;             /* tiles begin at multiples of this */
     bool padded;              /* sizes must be multiples too: the picture is mirrored up to there */
     int halo;                 /* input pixels around a tile that can change it; -1: the whole image */
-    int side;                 /* of the square pictures that it was trained for; 0: any */
-    int only_w, only_h;       /* the one size of the input; 0: any */
+    int tile; /* on a CPU: a tile's side, whatever memory there is, if that is enough; 0: the largest that fits */
+    int side; /* of the square pictures that it was trained for; 0: any */
+    int only_w, only_h; /* the one size of the input; 0: any */
 } zn_geometry;
 
 #define ZN_RANDOM_WEIGHTS "random:"
@@ -262,7 +263,9 @@ typedef struct zn_job { /* a zeroed one, or NULL, is the default */
     int n_set;
     size_t max_memory; /* bytes a forward may take in addition to the weights; 0: see zn_model_open */
     size_t beside;     /* bytes of the limit that are already in use; the engine adds the weights of preview_with */
-    int tile; /* tile side in input pixels, made smaller if it takes too much memory; 0: the largest that fits */
+    /* Tile side in input pixels, made smaller if it takes too much memory; 0: the largest that fits.  Not for a network with a side
+     * of its own (zn_geometry). */
+    int tile;
     /* 0..1, never falling; false cancels.  Called by the thread that called zn_model_run*, between layers and, on a CPU,
      * inside a layer that takes long (with the same value, so that it can cancel). */
     bool (*progress)(void *cookie, double done);

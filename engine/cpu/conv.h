@@ -51,6 +51,17 @@ bool zn_winograd_run(const zn_conv_job *job);
 /* Bytes of zn_cpu.expanded that it uses for such a layer; 0: never this one. */
 size_t zn_winograd_scratch(const zn_kernels *k, const zn_conv *w);
 
+/* Whether a 3x3 convolution with up2 has a row of zeros above, or begins under the second row of x; and rows of zeros above x. */
+static inline bool zn_conv_is_strip(const zn_conv *w)
+{
+    return (w->pad_t == 1 || w->pad_t == -1) && w->pad_l == 1;
+}
+
+static inline int zn_conv_above(const zn_conv *w)
+{
+    return w->up2 ? (w->pad_t + 1) / 2 : w->pad_t;
+}
+
 /* The tail of n sums of a pixel, outputs from o on; y and res are the pixel's, of any type. */
 void zn_conv_finish(const zn_conv_job *job, void *y, const void *res, float *sums, int o, int n);
 

@@ -64,7 +64,7 @@ static bool suits(const zn_cpu *d, const zn_conv *w)
 {
     const bool wants = w->precision == ZN_TF32 || w->precision == ZN_BF16_MATH;
     const bool fits = d->tiles && w->groups == 1 && w->cin <= MAX_C && w->kh * w->kw <= MAX_TAPS && w->stride <= 2 &&
-        (!w->up2 || (w->kh == 3 && w->kw == 3 && w->pad_t == 1 && w->pad_l == 1));
+        (!w->up2 || (w->kh == 3 && w->kw == 3 && zn_conv_is_strip(w)));
 
     return fits &&
         (w->tensors == ZN_BF16 || (w->cin >= 16 && w->cout >= 16 && (pays(w) || (d->tiles->everywhere && wants))));
@@ -389,10 +389,10 @@ static void set_taps(tiles_job *job)
     job->phases = w->up2 ? 4 : 1;
     for (int phase = 0; phase < job->phases; phase++)
         for (int t = 0; t < job->taps; t++)
-            job->tap[phase][t] = w->up2 ? (tap){ t / 2 - 1 + phase / 2, t % 2 - 1 + phase % 2 }
+            job->tap[phase][t] = w->up2 ? (tap){ t / 2 - zn_conv_above(w) + phase / 2, t % 2 - 1 + phase % 2 }
                 : by_rows(w)            ? (tap){ t - w->pad_t, -w->pad_l }
                                         : (tap){ t / w->kw - w->pad_t, t % w->kw - w->pad_l };
-    job->top = w->up2 ? -1 : -w->pad_t;
+    job->top = -zn_conv_above(w);
     job->left = w->up2 ? -1 : -w->pad_l;
     job->down = w->up2 ? 2 : w->kh - 1;
     job->across = w->up2 ? 2 : w->kw - 1;

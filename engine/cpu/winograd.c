@@ -117,7 +117,7 @@ static bool fits(const zn_panel_form *k, const zn_conv *w)
         return false;
     if (w->stride == 2)
         return !w->up2 && w->cin >= 16 && w->cin <= ZN_ZEROS / 4;
-    return w->stride == 1 && w->cin <= ZN_ZEROS && (!w->up2 || (w->pad_t == 1 && w->pad_l == 1));
+    return w->stride == 1 && w->cin <= ZN_ZEROS && (!w->up2 || zn_conv_is_strip(w));
 }
 
 /* ---- weights ------------------------------------------------------------------------------------------ */
@@ -411,7 +411,7 @@ static void transform_input(const winograd_job *job, char *v, size_t v_pos, size
 
     for (int in = 0; in < job->s.in; in++, v += job->e * (size_t)job->channels) {
         const void *pixel[MAX_P * MAX_P];
-        int top = at.i * job->s.side * step - w->pad_t, left = at.j * job->s.side * step - w->pad_l;
+        int top = at.i * job->s.side * step - zn_conv_above(w), left = at.j * job->s.side * step - w->pad_l;
 
         if (job->s.in > 1) {
             top += fold_down[in] == MIDDLE;
@@ -621,7 +621,7 @@ static winograd_job job_of(const zn_conv_job *conv)
         (conv->y.type != f->type || conv->t.pre > ZN_RELU || conv->t.post > ZN_RELU ||
          (conv->t.residual && conv->t.residual->type != f->type));
 
-    job.rows = w->up2 ? conv->x.h / job.s.side + 1 : (conv->y.h + job.s.side - 1) / job.s.side;
+    job.rows = w->up2 ? zn_ceil_div(conv->y.h, 2) / job.s.side + 1 : (conv->y.h + job.s.side - 1) / job.s.side;
     job.cols = w->up2 ? conv->x.w / job.s.side + 1 : (conv->y.w + job.s.side - 1) / job.s.side;
     job.n_tiles = (size_t)conv->y.n * (size_t)job.rows * (size_t)job.cols;
     job.block = tiles_per_item(&job);

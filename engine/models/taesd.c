@@ -12,7 +12,9 @@
  * x += conv1(ReLU(groupnorm(conv1(x)))), whose statistics run over the whole picture: no tiles there.
  *
  * Reference: madebyollin/taesd; diffusers' AutoencoderTiny has the same layers, without 'k'. */
+#include "../core/ints.h"
 #include "pool.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +24,12 @@ static const char decoder8[] = "kcrbbbunbbbunbbbunbc";
 static const char encoder32[] = "SrSrbsbbbsbbbsbbbc";
 static const char decoder32[] = "kcrbbbunbbbunbbbunbbbunbbbunbc";
 
-enum { MAX_LAYERS = 32, POOL = 4 }; /* a pool is POOL times as wide as its block */
+enum {
+    MAX_LAYERS = 32,
+    POOL = 4,          /* a pool is POOL times as wide as its block */
+    TILE = 1024,       /* of the picture, a side, or somewhat more */
+    IN_ROWS = 19 << 20 /* floats of a tensor of which a CPU keeps only some rows; of halves four times as many */
+};
 
 typedef struct block {
     zn_conv conv[3];
@@ -30,7 +37,8 @@ typedef struct block {
 } block;
 
 typedef struct taesd {
-    const char *plan;        /* one of the lists above */
+    const char *plan; /* one of the lists above */
+    bool pooled;
     block layer[MAX_LAYERS]; /* convolutions use conv[0] */
 } taesd;
 
@@ -143,7 +151,6 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
     naming n;
     char name[64];
     int width = 0, first = 0, scale = 1, reach = 0; /* reach: of the receptive field, at full size */
-    bool pooled = false;
 
     m->plan = decoder ? decoder8 : encoder8; /* without a file: taesd with 4 latent channels */
     n = (naming){ "", 0 };
@@ -152,8 +159,8 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
         return;
     }
     for (int j = 0; b->w && m->plan[j]; j++)
-        pooled = pooled || has(b->w, n, j, "pool.0.weight");
-    if (!pooled)
+        m->pooled = m->pooled || has(b->w, n, j, "pool.0.weight");
+    if (!m->pooled)
         zn_bind_plain(b);
     for (int j = 0; m->plan[j]; j++) {
         char kind = m->plan[j];
@@ -201,9 +208,11 @@ static void bind(zn_binder *b, taesd *m, bool decoder)
         .shrink = decoder ? 1 : scale,
         .grow = decoder ? scale : 1,
         .multiple = decoder ? 1 : scale,
-        .halo = pooled ? -1
-            : decoder  ? (reach + scale - 1) / scale
-                       : reach,
+        .halo = m->pooled ? -1
+            : decoder     ? (reach + scale - 1) / scale
+                          : reach,
+        /* A block of Winograd's rounds a pixel by its neighbours, and layer after layer that reaches far beyond the halo. */
+        .tile = zn_round_up(TILE, 12 * scale) / (decoder ? scale : 1),
     };
     if (b->w)
         recognise(b->w, decoder, b->variant, sizeof b->variant);
@@ -240,60 +249,126 @@ static void run_block(zn_ctx *c, const block *l, zn_tensor x, zn_tensor slot1, z
     zn_conv2d(c, x, second, &l->conv[2], (zn_tail){ .residual = &x, .post = ZN_RELU });
 }
 
-/* The largest tensor of the run, in floats: what a slot must hold. */
-static size_t slot_len(const taesd *m, int h, int w, int width)
+/* The size of what a convolution of x makes. */
+static zn_tensor made_by(const zn_conv *w, zn_tensor x)
 {
-    size_t most = (size_t)h * (size_t)w * (size_t)(*m->plan == 'k' ? width : 0);
+    const int up = w->up2 ? 2 : 1;
+
+    x.h = zn_ceil_div(x.h * up, w->stride);
+    x.w = zn_ceil_div(x.w * up, w->stride);
+    x.c = w->cout;
+    return x;
+}
+
+static bool is_conv(char kind)
+{
+    return strchr("cnsS", kind);
+}
+
+/* Which layers of the list run in rows: those with a large tensor before or after them. */
+typedef struct part {
+    int from, end;
+} part;
+
+static part in_rows(const zn_ctx *c, const taesd *m, zn_tensor x)
+{
+    const size_t usual = c->type == ZN_F32 ? IN_ROWS : 4 * (size_t)IN_ROWS;
+    const size_t least = c->be && c->be->strips_from ? c->be->strips_from : usual;
+    part p = { 0, 0 };
+
+    if (!c->be || c->be->remote || m->pooled || x.n != 1)
+        return p;
+    for (int j = 0; m->plan[j]; j++) {
+        const zn_tensor y = is_conv(m->plan[j]) ? made_by(&m->layer[j].conv[0], x) : x;
+        const size_t most = zn_pixels(x) > zn_pixels(y) ? zn_pixels(x) : zn_pixels(y);
+        const bool large = most * (size_t)zn_imax(x.c, y.c) >= least;
+
+        if (large && (is_conv(m->plan[j]) || m->plan[j] == 'b'))
+            p = (part){ p.end ? p.from : j, j + 1 };
+        x = y;
+    }
+    return p;
+}
+
+/* The largest tensor of the other layers, in elements: what a slot must hold. */
+static size_t slot_len(const taesd *m, zn_tensor x, part rows)
+{
+    size_t most = *m->plan == 'k' ? zn_pixels(x) * (size_t)x.c : 0;
 
     for (int j = 0; m->plan[j + 1]; j++) { /* the last one writes the output itself */
         const block *l = &m->layer[j];
         size_t len;
 
-        if (strchr("cnsS", m->plan[j])) {
-            h = (h * (l->conv[0].up2 ? 2 : 1) + l->conv[0].stride - 1) / l->conv[0].stride;
-            w = (w * (l->conv[0].up2 ? 2 : 1) + l->conv[0].stride - 1) / l->conv[0].stride;
-            width = l->conv[0].cout;
-        }
-        len = (size_t)h * (size_t)w * (size_t)(l->pool.wide ? l->pool.wide : width);
-        most = len > most ? len : most;
+        if (is_conv(m->plan[j]))
+            x = made_by(&l->conv[0], x);
+        len = zn_pixels(x) * (size_t)(l->pool.wide ? l->pool.wide : x.c);
+        if ((j < rows.from || j + 1 >= rows.end) && len > most)
+            most = len;
     }
     return most;
 }
 
-/* All tensors are in three slots of one size: x is in slot[0], the other two are temporaries. */
+/* What follows the convolution before place `next`. */
+static zn_act act_at(const taesd *m, int next)
+{
+    return m->plan[next] == 'r' ? ZN_RELU : ZN_NONE;
+}
+
+static void run_rows(zn_ctx *c, const taesd *m, zn_tensor y, zn_tensor x, part rows)
+{
+    zn_row_layer layer[3 * MAX_LAYERS];
+    int n = 0;
+
+    for (int j = rows.from; j < rows.end; j++) {
+        const block *l = &m->layer[j];
+
+        if (is_conv(m->plan[j]))
+            layer[n++] = (zn_row_layer){ &l->conv[0], .pre = act_at(m, j + 1) };
+        for (int i = 0; m->plan[j] == 'b' && i < 3; i++)
+            layer[n++] = i < 2 ? (zn_row_layer){ &l->conv[i], .pre = ZN_RELU }
+                               : (zn_row_layer){ &l->conv[i], .post = ZN_RELU, .skip = 3 };
+    }
+    zn_run_rows(c, y, x, layer, n);
+}
+
+/* All tensors but those of rows are in three slots of one size: x is in slot[0], the other two are temporaries. */
 static void forward(zn_ctx *c, const void *net, const zn_call *call)
 {
     const taesd *m = net;
-    zn_tensor x = call->in[0], slot[3];
-    size_t len = slot_len(m, x.h, x.w, x.c);
+    zn_tensor x = call->in[0], slot[3] = { { 0 } };
+    const part rows = in_rows(c, m, x);
+    size_t len = slot_len(m, x, rows);
 
     if (len > INT32_MAX) {
         zn_ctx_fail(c, ZN_E_MEMORY, "a picture of %d x %d is too large for this model in one piece", x.w, x.h);
         return;
     }
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3 && len; i++)
         slot[i] = zn_new(c, 1, 1, (int)len, 1);
 
     for (int j = 0; m->plan[j] && !c->status; j++) {
         const block *l = &m->layer[j];
-        bool last = !m->plan[j + 1];
+        const bool begins = rows.end && j == rows.from;
+        const int end = begins ? rows.end : j + 1;
 
         if (m->plan[j] == 'k') {
             zn_tensor y = in_slot(slot[0], x.h, x.w, x.c);
 
             zn_map(c, y, x, (zn_tail){ .pre = ZN_SOFTCLAMP });
             x = y;
-        } else if (strchr("cnsS", m->plan[j])) {
-            const zn_conv *conv = &l->conv[0];
-            int up = conv->up2 ? 2 : 1, stride = conv->stride;
-            zn_tensor y = last
-                ? call->out[0]
-                : in_slot(slot[1], (x.h * up + stride - 1) / stride, (x.w * up + stride - 1) / stride, conv->cout);
-            zn_tensor old = slot[0];
+        } else if (begins || is_conv(m->plan[j])) {
+            zn_tensor y = x, old = slot[0];
 
-            zn_conv2d(c, y, x, conv, (zn_tail){ .pre = m->plan[j + 1] == 'r' ? ZN_RELU : ZN_NONE });
+            for (int i = j; i < end; i++)
+                y = is_conv(m->plan[i]) ? made_by(&m->layer[i].conv[0], y) : y;
+            y = m->plan[end] ? in_slot(slot[1], y.h, y.w, y.c) : call->out[0];
+            if (begins)
+                run_rows(c, m, y, x, rows);
+            else
+                zn_conv2d(c, y, x, &l->conv[0], (zn_tail){ .pre = act_at(m, end) });
             x = y;
             slot[0] = slot[1], slot[1] = old;
+            j = end - 1;
         } else if (m->plan[j] == 'b') {
             run_block(c, l, x, slot[1], slot[2]);
         }

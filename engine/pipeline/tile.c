@@ -11,7 +11,8 @@
  * 1. Cores begin at multiples of the lattice step (grid.h), in absolute coordinates of the picture.
  * 2. The halo covers the receptive field, so that a pixel does not depend on the tile it was computed in.
  * 3. The tile size depends on the picture and the memory bound, never on the roi.
- * 4. Only the part of a tile that the roi needs is computed: by 2 that changes nothing (but see needed()).
+ * 4. Only the part of a tile that the roi needs is computed: by 2 that changes nothing.  But where rounding reaches beyond the
+ *    halo (zn_geometry.tile), all of it is, and its size depends on the picture alone, unless memory is too small for it.
  * 5. While a remote engine computes a tile, the host reads the next one and writes the one before: there are two sets of
  *    buffers, and several threads that copy.
  * 6. A model that crops writes the core alone; its last layers do not compute the halo. */
@@ -173,6 +174,12 @@ static zn_status too_large(zn_run *r, const zn_source *in, int n_in, size_t byte
                    m->engine->be->memory_variable);
 }
 
+/* See 4.  GPUs round a pixel by what it depends on alone. */
+static bool has_own_tile(const zn_run *r)
+{
+    return r->geometry.tile && r->geometry.halo >= 0 && !r->model->engine->be->remote;
+}
+
 /* The largest square tile (in whole lattice steps), or the one asked for, whose forward stays under the bound. */
 static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
 {
@@ -188,7 +195,9 @@ static zn_status choose_tile(zn_run *r, zn_plan *plan, const zn_source *in, int 
     h = padded_len(g, in[0].h);
     halo = zn_halo_of(g);
     side = zn_round_up(zn_imax(w, h), step);
-    if (r->tile && g->halo >= 0)
+    if (has_own_tile(r))
+        side = side <= g->tile + g->tile / 4 ? side : g->tile; /* a narrow rest would be mostly halo */
+    else if (r->tile && g->halo >= 0)
         side = zn_imin(side, zn_round_up(zn_imax(r->tile, 1), step));
     for (;;) {
         zn_call call = make_call(r, worst_axis(r, side, halo, w), worst_axis(r, side, halo, h), in, n_in);
@@ -371,16 +380,14 @@ static bool write_tile(zn_run *r, const zn_sink *out, axis x, axis y, zn_rect ro
     return copy_rows(r, &cp);
 }
 
-/* The part of lattice tile [core0, core1) that output pixels [from, to) need, on whole lattice steps.  Where a CPU's tensors are
- * halves, all of it: their rounding depends on pixels beyond the halo. */
+/* The part of lattice tile [core0, core1) that output pixels [from, to) need, on whole lattice steps; or all of it, see 4. */
 static axis needed(const zn_run *r, int core0, int core1, int from, int to, int len)
 {
     const zn_geometry *g = &r->geometry;
     const int step = zn_lattice_of(&r->geometry);
-    const bool whole = r->model->binder.tensors == ZN_F16 && !r->model->engine->be->remote;
     int lo = from / g->grow * g->shrink, hi = zn_ceil_div(to, g->grow) * g->shrink;
 
-    if (whole)
+    if (has_own_tile(r))
         return make_axis(r, core0, core1, len);
     core0 = zn_imax(core0, lo / step * step);
     core1 = zn_imin(core1, zn_round_up(hi, step));
