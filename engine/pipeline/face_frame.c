@@ -8,7 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MIN_FRAME = 16 /* pixels */, BLOCK = 16 /* rows that a thread takes */, LOW_BLOCK = 4 };
+enum { MIN_FRAME = 16, MAX_FRAME = 1024 /* pixels */, MAX_OUTSIDE = 4 /* sides of a smaller picture */ };
+enum { BLOCK = 16 /* rows that a thread takes */, LOW_BLOCK = 4 };
 
 static const double pi = 3.14159265358979323846;
 
@@ -24,6 +25,9 @@ zn_status zn_square_get(zn_square *square, const zn_frame *frame, int32_t w, int
     if (!(square->size >= MIN_FRAME))
         return zn_fail(err, ZN_E_USAGE, "A frame of %g x %g pixels is too small: a face needs at least %d.",
                        square->size, square->size, MIN_FRAME);
+    if (square->size > MAX_FRAME && square->size > MAX_OUTSIDE * zn_imax(w, h)) /* all of it is sampled */
+        return zn_fail(err, ZN_E_USAGE, "A frame of %g x %g pixels is too large for a picture of %d x %d.",
+                       square->size, square->size, w, h);
     if (!(square->x >= 0 && square->x <= w && square->y >= 0 && square->y <= h))
         return zn_fail(err, ZN_E_USAGE, "The frame's center at %g, %g is outside the picture of %d x %d.", square->x,
                        square->y, w, h);

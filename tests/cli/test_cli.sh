@@ -185,6 +185,8 @@ expect 2 "has no setting 'sale'; it has scale," "upscale: no such setting" bette
 expect 2 'zenith restore IN OUT' "restore: one picture" better restore "$tmp/grey.npy"
 { head -c -20000 "$golden/denoise.safetensors"; head -c 20000 /dev/zero | tr '\0' '\377'; } >"$tmp/nan.safetensors"
 expect 1 "network's result is not finite" "weights that are no numbers" better denoise "$tmp/grey.npy" "$tmp/better.npy" weights="$tmp/nan.safetensors" sigma=9
+expect 1 'A frame of 65536 x 65536 pixels is too large for a picture of 33 x 21' "a frame of millions of pixels around a small picture" \
+  better face "$tmp/grey.npy" "$tmp/better.npy" attribute=smile amount=1 frame-x=9 frame-y=9 frame-size=65536
 # What a picture loses is said.
 as_it_is() { better denoise "$1" "$2" strength=0; }
 { head -c 128 "$tmp/x.npy"; printf '\x00\x00\xc0\x7f'; tail -c +133 "$tmp/x.npy"; } >"$tmp/nan.npy"
