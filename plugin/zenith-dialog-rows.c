@@ -389,6 +389,18 @@ fold_table (GtkWidget **table, GtkWidget *box)
   return *table;
 }
 
+/* A text below a slider. */
+static GtkWidget *
+remark (GtkWidget *table, guint line, const gchar *text)
+{
+  GtkWidget *label = gtk_label_new (text);
+
+  gtk_misc_set_alignment (GTK_MISC (label), 0.0, 0.5);
+  zn_dialog_attach (table, line, "", label, NULL);
+
+  return label;
+}
+
 guint
 zn_dialog_property_rows (Dialog *d, GtkWidget *box, GtkWidget *table, guint line)
 {
@@ -417,11 +429,10 @@ zn_dialog_property_rows (Dialog *d, GtkWidget *box, GtkWidget *table, guint line
                         place == 2 ? folded++ : line++, g_param_spec_get_nick (p->spec), widget,
                         g_param_spec_get_blurb (p->spec));
       if (! strcmp (p->spec->name, "sigma"))
-        {
-          d->level = gtk_label_new ("");
-          gtk_misc_set_alignment (GTK_MISC (d->level), 0.0, 0.5);
-          zn_dialog_attach (table, line++, "", d->level, NULL);
-        }
+        d->level = remark (table, line++, "");
+      if (zn_settings_is_found (d->settings, index) &&
+          ! zn_settings_is_found (d->settings, index + 1))
+        remark (table, line++, _ ("0: automatic, -1: none"));
     }
 
   return line;

@@ -473,6 +473,15 @@ zn_settings_is_slider (const ZnSettings *settings, guint index)
 }
 
 gboolean
+zn_settings_is_found (const ZnSettings *settings, guint index)
+{
+  const GParamSpec *spec = index < settings->n ? settings->property[index].spec : NULL;
+
+  return spec && G_IS_PARAM_SPEC_DOUBLE (spec) && G_PARAM_SPEC_DOUBLE (spec)->minimum == -1.0 &&
+         G_PARAM_SPEC_DOUBLE (spec)->maximum > 1.0;
+}
+
+gboolean
 zn_settings_mark (const ZnSettings *settings)
 {
   if (! settings->filter->mark)

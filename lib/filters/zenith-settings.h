@@ -103,6 +103,9 @@ gboolean zn_settings_loop (const ZnSettings *settings);
 /* Whether a property is a slider (ZnFilter.n_sliders). */
 gboolean zn_settings_is_slider (const ZnSettings *settings, guint index);
 
+/* Whether 0 of a property means that the filter finds it, and -1 that there is none; FALSE after the last one. */
+gboolean zn_settings_is_found (const ZnSettings *settings, guint index);
+
 /* Whether a result of these settings is marked (ZnFilter.mark): an amount, a position or a
  * change of 0 leaves the picture as it is.
  */

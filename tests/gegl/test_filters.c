@@ -227,6 +227,29 @@ test_preview_of_a_latent (void)
   g_object_unref (in);
 }
 
+/* What a dialog says of 0 and -1 holds for these, and for nothing else. */
+static void
+test_found (void)
+{
+  static const gchar *const want[][2] = { { "zenith:restore", " deblur artefacts noise" },
+                                          { "zenith:upscale", " noise artefacts" },
+                                          { "zenith:denoise", "" },
+                                          { "zenith:diffae-manipulate", "" } };
+
+  for (guint k = 0; k < G_N_ELEMENTS (want); k++)
+    {
+      ZnSettings *settings = zn_settings_new (zn_filter_by_operation (want[k][0]), NULL);
+      GString    *names    = g_string_new (NULL);
+
+      for (guint i = 0; i <= settings->n; i++)
+        if (zn_settings_is_found (settings, i))
+          g_string_append_printf (names, " %s", settings->property[i].spec->name);
+      CHECK (! strcmp (names->str, want[k][1]), "%s:%s", want[k][0], names->str);
+      g_string_free (names, TRUE);
+      zn_settings_free (settings);
+    }
+}
+
 static void
 test_engines (void)
 {
@@ -460,6 +483,7 @@ main (int argc, char **argv)
   RUN (test_own_presets);
   RUN (test_noise_of_selection);
   RUN (test_preview_of_a_latent);
+  RUN (test_found);
   RUN (test_engines);
   RUN (test_properties_are_everywhere);
   RUN (test_help);
