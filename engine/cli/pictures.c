@@ -402,7 +402,7 @@ bool picture_load(zn_array *out, picture_info *info, const char *path, zn_error 
         return true;
     case ZN_E_USAGE:
         snprintf(err->text, sizeof err->text, "%.300s is no .npy file%s", path,
-                 pictures_supported() ? " and no PNG or JPEG picture by its name"
+                 pictures_supported() ? " and no PNG or JPEG picture by its name; zenith-batch reads TIFF and WebP"
                                       : ", and this build lacks libpng or libjpeg");
         return false;
     default:

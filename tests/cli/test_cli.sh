@@ -201,6 +201,7 @@ else
     "$tmp/glass.png" "$tmp/white.ppm" strength=0
   expect 0 '' "is white, whatever the memory held" test "$(tail -c 72 "$tmp/white.ppm" | tr -d '\377' | wc -c)" = 0
   # A phone's picture, of 16 x 8 pixels, that EXIF turns; three pixels of 16 bits with a profile.
+  expect 1 'zenith-batch reads TIFF and WebP' "a TIFF file" as_it_is "$tmp/none.tif" "$tmp/white.ppm"
   base64 -d <<<'/9j/4AAQSkZJRgABAQAAAQABAAD/4QAiRXhpZgAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAD/2wBDABsSFBcUERsXFhceHBsgKEIrKCUlKFE6PTBCYFVlZF9VXVtqeJmBanGQc1tdhbWGkJ6jq62rZ4C8ybqmx5moq6T/wAALCAAIABABAREA/8QAFQABAQAAAAAAAAAAAAAAAAAAAAX/xAAUEAEAAAAAAAAAAAAAAAAAAAAA/9oACAEBAAA/AKo//9k=' >"$tmp/phone.jpg"
   expect 0 '' "EXIF's orientation" as_it_is "$tmp/phone.jpg" "$tmp/phone.ppm"
   expect 0 '' "turns the picture" test "$(sed -n 2p "$tmp/phone.ppm")" = "8 16"
