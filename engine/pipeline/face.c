@@ -124,6 +124,21 @@ typedef struct edit {
     zn_face_large large;
 } edit;
 
+/* How much a mouth opens, or shuts: no motion that is smooth shows what is behind closed lips, or hides teeth. */
+static double opens(const zn_face_work *k)
+{
+    const zn_face_change *c = k->plan->how.change;
+    double amount = 0;
+
+    for (int i = 0; c[i].attribute; i++) {
+        if (!strcmp(c[i].attribute, "mouth-open"))
+            amount += c[i].amount;
+        else if (!strcmp(c[i].attribute, "smile"))
+            amount += fmin(c[i].amount, 0);
+    }
+    return fmin(fmax(amount, -1), 1);
+}
+
 static bool paste_edit(zn_array *out, const zn_face_work *k, const float *drawn)
 {
     const edit *e = k->pasted;
@@ -137,7 +152,7 @@ static bool paste_edit(zn_array *out, const zn_face_work *k, const float *drawn)
         return false;
     }
     if (k->moves) {
-        if (zn_field_move(field, k->side, &e->mask))
+        if (zn_field_move(field, k->side, &e->mask, opens(k)))
             return zn_moved_paste(out, field, k->side, k, &f->patch);
         free(field);
         return false;
@@ -166,6 +181,14 @@ static zn_status enlarge_edit(edit *e, const float *drawn, zn_face_work *k)
     return s;
 }
 
+/* A motion shows less of a change than a drawing does, but for what opens() does; and it does not follow lids that are drawn far down. */
+static double strength(const zn_face_change *c)
+{
+    const bool less = c->amount < 0 && (!strcmp(c->attribute, "smile") || !strcmp(c->attribute, "eyes-open"));
+
+    return less || !strcmp(c->attribute, "mouth-open") ? 1 : 1.3;
+}
+
 static zn_status read_attributes(edit *e, const zn_face_work *k)
 {
     const zn_face_change *c = k->plan->how.change;
@@ -175,6 +198,8 @@ static zn_status read_attributes(edit *e, const zn_face_work *k)
     for (int i = 0; !s && c[i].attribute; i++) {
         s = zn_attribute_find(&e->attribute[i], &c[i], k->plan->model, k->code, k->err);
         e->n_attributes++;
+        if (k->moves)
+            e->attribute[i].gain *= strength(&c[i]);
         if (!s)
             e->guide = fmax(e->guide, 1.0 + (e->attribute[i].guide - 1.0) * fabs(c[i].amount));
     }

@@ -182,8 +182,17 @@ void zn_mean_twice(float *dst, float *scratch, const float *src, int side, size_
  * are, and 0 where they are equal.  False: out of memory (face_flow.c). */
 bool zn_face_flow(float *flow, const float *from, const float *to, int side);
 /* A masked field becomes one of a moved picture: 0..2 is added, 3..4 is where the pixel comes from, relative to its place, in parts of the
- * frame.  False: out of memory (face_warp.c). */
-bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask);
+ * frame, 5 is -1.  opens: how much the mouth is opened, or shut if negative.  False: out of memory (face_warp.c). */
+bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, double opens);
+/* Parts or closes the lips of such a field.  face [side][side][3]: before it moves; added [side][side]: by how much the edit changes its
+ * lightness; change: of a mask, or NULL.  Parted, 5 is the distance of the gap from the nearer lip, negative outside, 6 its lightness and 7
+ * its colour; closed, 5 is the distance from the line between them, negative above, 6 is 4 for the lower lip and 7 -1 less how much of the
+ * line is seen.  False: out of memory (face_open.c). */
+bool zn_field_open(zn_face_field *field, const float *face, const float *added, int side, const float *change,
+                   float amount);
+/* Of values of such a field: where a pixel comes from along y; and what is seen of the lips, or behind them. */
+float zn_lips_way(const float *f);
+void zn_lips_show(float rgb[3], const float *f);
 /* zn_field_paste() of such a field. */
 bool zn_moved_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch);
 

@@ -67,13 +67,16 @@ static void change_large(float *change, const zn_texture *t, const float *f, con
 static void change_moved(float *change, const paste *p, const float *f, const float *pixel, int x, int y)
 {
     const zn_square *q = p->square;
-    const double a = q->size * (double)f[3], b = q->size * (double)f[4];
+    const double a = q->size * (double)f[3], b = q->size * (double)zn_lips_way(f);
     float moved[3] = { pixel[0], pixel[1], pixel[2] };
 
     if (fabs(a) + fabs(b) > still)
         zn_sample_patch(moved, p->patch, x + 0.5 + q->cos * a - q->sin * b, y + 0.5 + q->sin * a + q->cos * b);
     for (int c = 0; c < 3; c++)
-        change[c] = f[c] + moved[c] - pixel[c];
+        moved[c] += f[c];
+    zn_lips_show(moved, f);
+    for (int c = 0; c < 3; c++)
+        change[c] = moved[c] - pixel[c];
 }
 
 /* out += mask (up(added) + up(gain) (picture - up(seen))), or what change_moved() or change_large() say */

@@ -14,7 +14,7 @@ enum { MAX_SIDE = 4096 /* of the model's picture */, ESTIMATE_PAUSE = 150 /* ms 
 
 /* Frames of so many times the model's side: large ones; and those where what is drawn would show, and the picture moves instead, unless
  * less detail than `fine` is to stay.  A model of less than SMALL draws nothing that could be enlarged. */
-static const double large = 1.5, very_large = 5, fine = 0.5;
+static const double large = 1.5, very_large = 3, fine = 0.5;
 enum { SMALL = 64 };
 
 static const double guided = 0.8; /* of the steps: the last ones, with little noise, hardly move an edit */

@@ -4,7 +4,7 @@
  *   seen ──┬─ flow ── bounded, nowhere steep ──────────────────── where the picture's pixels come from
  *   drawn ─┘    └── drawn - moved(seen) ── less what is shape ── what is added to them
  *
- * What the model draws anew (teeth, a closed lid) cannot be as sharp as the picture: it stays away. */
+ * What the model draws anew (teeth, a closed lid) cannot be as sharp as the picture: it stays away.  Lips part and close in face_open.c. */
 #include "face.h"
 
 #include "../core/ints.h"
@@ -15,8 +15,9 @@
 enum { USUAL = 128 /* side of a face; distances are for it */, CALMER = 20 /* times */ };
 
 /* A flow found with stiffness is shorter than the true one; and the longest that it may become, in pixels. */
-static const float longer = 1.5f, longest = 6;
-static const float steepest = 0.4f; /* change of the flow from pixel to pixel: what is stretched more shows */
+static const float longer = 2, longest = 8;
+/* Pixels of the picture are at most 1 / (1 - stretched) times as wide, or it shows, and at least 1 / (1 + squeezed) times. */
+static const float stretched = 0.4f, squeezed = 2;
 /* Structure that does not count; the part of it that goes, and the size of what is added, from which on, and at which all of it is shape. */
 static const float flat = 0.05f, goes[2] = { 0.2f, 0.5f }, size[2] = { 0.1f, 0.25f };
 static const float most = 0.15f, tint = 0.03f; /* what is added, and its colour, are less */
@@ -63,13 +64,13 @@ static void move(float *dst, const work *w, const zn_face_field *field)
     }
 }
 
-static void lengthen(const work *w)
+static void lengthen(const work *w, float times)
 {
     const float end = longest * (float)w->side / USUAL;
 
     for (int i = 0; i < w->n; i++) {
         float *f = w->flow + i * 2;
-        const float x = longer * f[0], y = longer * f[1], part = 1 / sqrtf(1 + (x * x + y * y) / (end * end));
+        const float x = times * f[0], y = times * f[1], part = 1 / sqrtf(1 + (x * x + y * y) / (end * end));
 
         f[0] = x * part;
         f[1] = y * part;
@@ -77,20 +78,19 @@ static void lengthen(const work *w)
     smooth(w->flow, w, 2, 1);
 }
 
-/* How much the flow changes at a pixel, by its neighbours. */
+/* How steep the flow is at a pixel, by its neighbours; 1 is the most that is good.  least and largest: the singular values of the
+ * derivative of where pixels come from. */
 static float steepness(const work *w, int i)
 {
     const int side = w->side, x = i % side, y = i / side;
     const float *left = w->flow + (i - (x > 0)) * 2, *right = w->flow + (i + (x < side - 1)) * 2;
     const float *above = w->flow + (i - (y > 0 ? side : 0)) * 2, *below = w->flow + (i + (y < side - 1 ? side : 0)) * 2;
-    float sum = 0;
+    const float xx = 1 + (right[0] - left[0]) / 2, xy = (below[0] - above[0]) / 2;
+    const float yx = (right[1] - left[1]) / 2, yy = 1 + (below[1] - above[1]) / 2;
+    const float sum = hypotf(xx + yy, xy - yx) / 2, difference = hypotf(xx - yy, xy + yx) / 2;
+    const float least = sum - difference, largest = sum + difference; /* least is negative where the flow folds */
 
-    for (int k = 0; k < 2; k++) {
-        const float a = (right[k] - left[k]) / 2, b = (below[k] - above[k]) / 2;
-
-        sum += a * a + b * b;
-    }
-    return sqrtf(sum);
+    return fmaxf((1 - least) / stretched, (largest - 1) / squeezed);
 }
 
 /* Where the flow is steep it becomes shorter, around it, too. */
@@ -103,9 +103,9 @@ static void calm(const work *w)
             const float s = steepness(w, i);
 
             worst = fmaxf(worst, s);
-            w->a[i] = s > steepest ? steepest / s : 1;
+            w->a[i] = s > 1 ? 1 / s : 1;
         }
-        if (worst <= steepest)
+        if (worst <= 1)
             return;
         smooth(w->a, w, 1, 4);
         for (int i = 0; i < w->n * 2; i++)
@@ -188,11 +188,12 @@ static void put(zn_face_field *field, const work *w, const float *change)
             field[i][c] = (float)edge * rise(wanted / adds) * w->drawn[i * 3 + c];
         for (int k = 0; k < 2; k++)
             field[i][3 + k] = (float)edge * rise(wanted / moves) * w->flow[i * 2 + k] / (float)w->side;
-        field[i][5] = field[i][6] = field[i][7] = 0;
+        field[i][5] = -1;
+        field[i][6] = field[i][7] = 0;
     }
 }
 
-bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask)
+bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, double opens)
 {
     const zn_face_field *f = (const zn_face_field *)field;
     const size_t n = (size_t)side * (size_t)side;
@@ -218,11 +219,16 @@ bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask)
         move(w.a, &w, f);
         for (size_t i = 0; i < n * 3; i++)
             w.drawn[i] -= w.a[i];
-        lengthen(&w);
+        lengthen(&w, opens > 0 ? 1 : longer); /* lips that part move by themselves */
         calm(&w);
         find_shapes(&w, f);
         soften(&w, f);
+        for (size_t i = 0; i < n * 3; i++)
+            w.a[i] = field[i / 3][3 + i % 3];
+        for (size_t i = 0; i < n; i++)
+            w.b[i] = fabsf(lightness(field[i]));
         put(field, &w, mask->change);
+        ok = opens == 0 || zn_field_open(field, w.a, w.b, side, mask->change, (float)opens);
     }
     free(memory);
     return ok;

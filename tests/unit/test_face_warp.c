@@ -76,7 +76,7 @@ static zn_face_field *moved(const float *to, const float *from, int side)
 {
     zn_face_field *field = zn_field_new(side, to, from, from, 0);
 
-    if (field && !zn_field_move(field, side, &(zn_face_mask){ 0 })) {
+    if (field && !zn_field_move(field, side, &(zn_face_mask){ 0 }, 0)) {
         free(field);
         return NULL;
     }
@@ -109,6 +109,88 @@ static void test_shapes(void)
     CHECK(most < 0.1f, "%g is added", (double)most);
     CHECK(steepest < 0.8f, "steepness %g", (double)steepest);
     free(field);
+}
+
+enum { SKIN, LIPS, TEETH };
+static const float tones[][3] = { { 0.8f, 0.6f, 0.5f }, { 0.7f, 0.35f, 0.35f }, { 0.85f, 0.83f, 0.78f } };
+
+/* A face with a mouth of this height, rows 88 +- height / 2: a dark line, or teeth. */
+static void make_mouth(float *face, int height)
+{
+    for (int i = 0; i < MOST * MOST; i++) {
+        const int x = abs(i % MOST - 64), y = abs(i / MOST - 88);
+        const int what = x >= 22 || y > height / 2 + 6 ? SKIN : y > height / 2 ? LIPS : TEETH;
+
+        for (int c = 0; c < 3; c++)
+            face[i * 3 + c] = what == TEETH && !height ? 0.15f : tones[what][c];
+    }
+}
+
+/* What a pixel of a column of the face comes from, and is, when its mouth opens by `amount`; rows 60 to 120. */
+static bool column(float rgb[][3], const float *face, float amount)
+{
+    static float added[MOST * MOST];
+    zn_face_field *field = zn_field_new(MOST, face, face, face, 0);
+
+    for (int i = 0; i < MOST * MOST; i++)
+        added[i] = 0.2f;
+    for (int i = 0; field && i < MOST * MOST; i++) {
+        memset(field[i], 0, sizeof *field);
+        field[i][5] = -1;
+    }
+    if (!field || !zn_field_open(field, face, added, MOST, NULL, amount)) {
+        free(field);
+        return false;
+    }
+    for (int y = 60; y < 120; y++) {
+        const float *f = field[y * MOST + 64];
+        const int from = (int)floorf((float)y + 0.5f + zn_lips_way(f) * MOST);
+
+        memcpy(rgb[y - 60], face + (from * MOST + 64) * 3, sizeof *rgb);
+        zn_lips_show(rgb[y - 60], f);
+    }
+    free(field);
+    return true;
+}
+
+/* Rows of a column that are dark, and those that are teeth. */
+static void count(int n[2], const float *face, float amount)
+{
+    float rgb[60][3];
+
+    n[0] = n[1] = -1;
+    if (!column(rgb, face, amount))
+        return;
+    n[0] = n[1] = 0;
+    for (int y = 0; y < 60; y++) {
+        n[0] += rgb[y][1] < 0.2f;
+        n[1] += rgb[y][2] > 0.7f;
+    }
+}
+
+/* A shut mouth opens, the more the larger the amount; one with teeth is shut, or half of it; neither does the other's; no numbers are none. */
+static void test_mouth(void)
+{
+    static float face[MOST * MOST * 3];
+    int n[2], half[2];
+
+    make_mouth(face, 0);
+    count(n, face, 1);
+    count(half, face, 0.5f);
+    CHECK(n[0] >= 6 && n[0] <= 12 && half[0] >= 3 && half[0] < n[0], "opened by %d rows, by %d", n[0], half[0]);
+    count(n, face, -1);
+    CHECK(n[0] <= 2 && n[1] == 0, "%d dark rows of a shut mouth that is shut", n[0]);
+    make_mouth(face, 12);
+    count(n, face, 0);
+    CHECK(n[0] == 0 && n[1] == 13, "%d rows of teeth", n[1]);
+    count(half, face, -0.5f);
+    count(n, face, -1);
+    CHECK(n[1] == 0 && half[1] > 4 && half[1] < 10, "shut, %d rows of teeth, half %d", n[1], half[1]);
+    count(n, face, 1);
+    CHECK(n[0] == 0 && n[1] == 13, "an open mouth, opened: %d dark rows", n[0]);
+    face[88 * MOST * 3] = NAN;
+    count(n, face, -1);
+    CHECK(n[1] == 13, "shut with a pixel that is no number");
 }
 
 /* The change of a picture of W x H with a turned frame; [H][W][3], freed by the caller; NULL: out of memory. */
@@ -184,6 +266,7 @@ int main(void)
     RUN(test_flow);
     RUN(test_shapes);
     RUN(test_picture);
+    RUN(test_mouth);
     zn_session_close(&session);
     return test_end();
 }
