@@ -38,22 +38,34 @@
 #define PREVIEW_DELAY 60  /* milliseconds from a change to its preview               */
 #define LITTLE_NOISE 0.75 /* of 255: less than what 8 bits alone leave of real noise */
 
-/* Empty texts keep their space, so that the dialog never jumps; longer ones get more. */
-void
-zn_dialog_set_text (GtkWidget *label, const gchar *text)
-{
-  const gint   least  = GPOINTER_TO_INT (g_object_get_data (G_OBJECT (label), LEAST_HEIGHT));
-  PangoLayout *layout = gtk_widget_create_pango_layout (label, text);
-  gint         width, height;
+static const gchar little_noise[] = N_ (
+    "Hardly any noise was found, so hardly anything changes.  If you see "
+    "noise, set the level by hand or select a noisy part.");
 
-  gtk_widget_get_size_request (label, &width, NULL);
+static gint
+text_height (GtkWidget *label, const gchar *text, gint width)
+{
+  PangoLayout *layout = gtk_widget_create_pango_layout (label, text);
+  gint         height;
+
   pango_layout_set_width (layout, width * PANGO_SCALE);
   pango_layout_set_wrap (layout, PANGO_WRAP_WORD_CHAR);
   pango_layout_get_pixel_size (layout, NULL, &height);
   g_object_unref (layout);
 
+  return height + 2;
+}
+
+/* Empty texts keep their space, so that the dialog never jumps; longer ones get more. */
+void
+zn_dialog_set_text (GtkWidget *label, const gchar *text)
+{
+  const gint least = GPOINTER_TO_INT (g_object_get_data (G_OBJECT (label), LEAST_HEIGHT));
+  gint       width;
+
+  gtk_widget_get_size_request (label, &width, NULL);
   gtk_label_set_text (GTK_LABEL (label), text);
-  gtk_widget_set_size_request (label, width, MAX (height + 2, least));
+  gtk_widget_set_size_request (label, width, MAX (text_height (label, text, width), least));
 }
 
 /* Where there is nothing else to say, weights that are missing stay mentioned. */
@@ -93,11 +105,9 @@ zn_dialog_show_level (Dialog *d)
   gtk_widget_set_tooltip_text (d->level, d->found.text);
   g_free (text);
 
-  zn_dialog_set_text (
-      d->warning, level >= 0.0 && level < LITTLE_NOISE && given_level (d) == 0.0
-                      ? _ ("Hardly any noise was found, so hardly anything changes.  If you see "
-                           "noise, set the level by hand or select a noisy part.")
-                      : "");
+  zn_dialog_set_text (d->warning, level >= 0.0 && level < LITTLE_NOISE && given_level (d) == 0.0
+                                      ? _ (little_noise)
+                                      : "");
 }
 
 /* Takes what was measured; if that is nothing, the last one is shown. */
@@ -387,23 +397,19 @@ zn_dialog_invalidate (gpointer data)
 
 /*  the window  */
 
-/* A label for messages, with space for some lines even if it is empty; without a
+/* A label for messages, with the space that `usual` takes even if it is empty; without a
  * width GTK 2 wraps them far too early. */
 static GtkWidget *
-text_new (gint width, gint lines)
+text_new (gint width, const gchar *usual)
 {
-  GtkWidget   *label  = gtk_label_new ("");
-  PangoLayout *layout = gtk_widget_create_pango_layout (label, lines > 1 ? "X\nX" : "X");
-  gint         height;
-
-  pango_layout_get_pixel_size (layout, NULL, &height);
-  g_object_unref (layout);
+  GtkWidget *label  = gtk_label_new ("");
+  const gint height = text_height (label, usual, width);
 
   gtk_label_set_line_wrap (GTK_LABEL (label), TRUE);
   gtk_label_set_max_width_chars (GTK_LABEL (label), 1); /* no text makes the window wider */
   gtk_label_set_selectable (GTK_LABEL (label), TRUE);
-  gtk_widget_set_size_request (label, width, height + 2);
-  g_object_set_data (G_OBJECT (label), LEAST_HEIGHT, GINT_TO_POINTER (height + 2));
+  gtk_widget_set_size_request (label, width, height);
+  g_object_set_data (G_OBJECT (label), LEAST_HEIGHT, GINT_TO_POINTER (height));
   gtk_misc_set_alignment (GTK_MISC (label), 0.0, 0.0);
   g_object_set (label, "can-focus", FALSE, NULL);
 
@@ -431,11 +437,11 @@ controls_new (Dialog *d)
   line = zn_dialog_property_rows (d, box, table, line);
   zn_dialog_result_rows (d, table, line);
 
-  d->about = text_new (CONTROLS_WIDTH, 2);
+  d->about = text_new (CONTROLS_WIDTH, "X\nX");
   gtk_box_pack_start (GTK_BOX (box), d->about, FALSE, FALSE, 0);
   if (d->level)
     {
-      d->warning = text_new (CONTROLS_WIDTH, 2);
+      d->warning = text_new (CONTROLS_WIDTH, _ (little_noise));
       gtk_box_pack_start (GTK_BOX (box), d->warning, FALSE, FALSE, 0);
     }
 
@@ -602,7 +608,7 @@ build (Dialog *d, const gchar *title)
   g_signal_connect (d->preset, "changed", G_CALLBACK (zn_dialog_preset_changed), d);
   gtk_box_pack_start (GTK_BOX (columns), scroll_new (d), FALSE, FALSE, 0);
 
-  d->status = text_new (PREVIEW_SIZE + CONTROLS_WIDTH, 2);
+  d->status = text_new (PREVIEW_SIZE + CONTROLS_WIDTH, "X\nX");
   gtk_box_pack_start (GTK_BOX (box), d->status, FALSE, FALSE, 0);
   gtk_box_pack_start (GTK_BOX (box), zn_dialog_links_new (d), FALSE, FALSE, 0);
   d->bar = gtk_progress_bar_new ();
