@@ -86,16 +86,6 @@ int zn_model_example(const zn_model *m, int w, int h, zn_array in[ZN_MAX_PORTS])
     return n;
 }
 
-bool zn_model_is_centred(const zn_model *m)
-{
-    return m->arch->centred;
-}
-
-const char *zn_model_variant(const zn_model *m)
-{
-    return m->variant;
-}
-
 const char *zn_model_precision(const zn_model *m)
 {
     return zn_precision_names[m->precision];

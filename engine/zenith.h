@@ -86,8 +86,6 @@ ZN_API const char *zn_engine_name(const zn_engine *engine);
 ZN_API int zn_engine_threads(const zn_engine *engine);
 /* True if pictures are transferred to the engine's own memory and back, as with a GPU. */
 ZN_API bool zn_engine_is_remote(const zn_engine *engine);
-/* Whether a model can have this precision there: "fp8".  False for a name that is none. */
-ZN_API bool zn_engine_has_precision(const zn_engine *engine, const char *precision);
 
 /* ---- weight files ----------------------------------------------------------------------------- */
 
@@ -209,9 +207,6 @@ typedef struct zn_open { /* a zeroed one, or NULL, is the default */
 ZN_API zn_status zn_model_open(zn_model **out, zn_engine *engine, const char *id, const zn_open *open, zn_error *err);
 ZN_API void zn_model_close(zn_model **model);
 ZN_API const zn_geometry *zn_model_geometry(const zn_model *model);
-/* Of a half of an autoencoder: its picture is -1..1, not 0..1. */
-ZN_API bool zn_model_is_centred(const zn_model *model);
-ZN_API const char *zn_model_variant(const zn_model *model); /* "taef2, 32 latent channels" */
 ZN_API int64_t zn_model_parameters(const zn_model *model);
 ZN_API const char *zn_model_precision(const zn_model *model); /* "fp32" */
 

@@ -15,12 +15,11 @@ extern "C" {
 ZN_API double zn_engine_peak(zn_engine *engine, const char *precision);
 
 /* The networks that a model runs, and the precision that each of them has: the parts of a composite; the estimator of a
- * denoiser; those of a finder of faces.  False past the last; i 0 of other models, too. */
+ * denoiser.  False past the last; i 0 of other models, too. */
 typedef struct zn_part_info {
     const char *id, *precision;
 } zn_part_info;
 ZN_API bool zn_model_part(zn_part_info *part, const zn_model *model, int i);
-ZN_API bool zn_finder_part(zn_part_info *part, const zn_finder *finder, int i);
 
 /* Sizes of inputs that the model takes, for a picture of about w x h; returns how many inputs. */
 ZN_API int zn_model_example(const zn_model *model, int w, int h, zn_array in[ZN_MAX_PORTS]);

@@ -70,7 +70,6 @@ ZN_API zn_status zn_trainer_open(zn_trainer **out, zn_engine *engine, const zn_t
 ZN_API void zn_trainer_close(zn_trainer **t);
 /* "", or a sentence about what was opened: it has another name now. */
 ZN_API const char *zn_trainer_note(const zn_trainer *t);
-ZN_API int64_t zn_trainer_parameters(const zn_trainer *t);
 
 /* A picture to learn from instead of wavelets: R'G'B', 0..1, copied as 8 bits.  At least as large as the
  * batch's. */

@@ -37,15 +37,10 @@ const char *zn_tr(const char *english) ZN_FORMAT_ARG(1);
 /* Cuts the text to at most max bytes, not inside a UTF-8 character. */
 void zn_cut(char *text, size_t max);
 
-/* *out = a * b; false if it does not fit.  Every size that comes from a file goes through these. */
+/* *out = a * b; false if it does not fit.  Every size that comes from a file goes through this. */
 static inline bool zn_mul_size(size_t *out, size_t a, size_t b)
 {
     return !__builtin_mul_overflow(a, b, out);
-}
-
-static inline bool zn_add_size(size_t *out, size_t a, size_t b)
-{
-    return !__builtin_add_overflow(a, b, out);
 }
 
 #endif

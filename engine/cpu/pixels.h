@@ -27,10 +27,4 @@ zn_pixel_table zn_pixel_table_make(const zn_conv_job *job, int worker, size_t fi
  * behind the table, so that a product has one long sum.  x has one tap, which points to the row. */
 zn_pixel_table zn_pixel_table_gather(const zn_conv_job *job, int worker, size_t first, int n, int block, size_t skip);
 
-/* Bytes of a table. */
-static inline size_t zn_pixel_table_size(int taps, int block)
-{
-    return (size_t)(taps + 2) * (size_t)block * sizeof(void *);
-}
-
 #endif

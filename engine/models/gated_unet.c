@@ -30,7 +30,9 @@ static void find_margins(zn_unet *m)
         need = m->at[l].before = zn_round_up(need + (m->patch << l) * m->at[l].n_enc, m->multiple);
 }
 
-void zn_bind_unet(zn_binder *b, zn_unet *m, int patch, int width)
+/* Levels of enc.N., down.N, mid., up.N and dec.N., as many as the file has; without one the usual ones, the first of `width`
+ * channels. */
+static void bind_unet(zn_binder *b, zn_unet *m, int patch, int width)
 {
     char prefix[32];
     int reach = 2 * patch, step = patch; /* the convolutions before and after */
@@ -128,13 +130,15 @@ static void run_level(zn_ctx *c, const zn_unet *m, int l, zn_tensor *x, zn_tenso
     crop(c, size, x, spare, has, at_most(has, at->after));
 }
 
-zn_margin zn_run_unet(zn_ctx *c, const zn_unet *m, zn_tensor *x, zn_tensor *spare, zn_margin has)
+/* *x, of the first level, with the halo `has`; *spare has its shape, and the two may be swapped.  Returns the halo of the result. */
+static zn_margin run_unet(zn_ctx *c, const zn_unet *m, zn_tensor *x, zn_tensor *spare, zn_margin has)
 {
     run_level(c, m, 0, x, spare, has);
     return at_most(has, m->at[0].after);
 }
 
-void zn_crop_unet(zn_ctx *c, const zn_unet *m, zn_tensor *x, zn_tensor *spare, zn_margin has)
+/* *x, of the first level, without its halo; the two may be swapped. */
+static void crop_unet(zn_ctx *c, const zn_unet *m, zn_tensor *x, zn_tensor *spare, zn_margin has)
 {
     crop(c, m->patch, x, spare, has, (zn_margin){ 0 });
 }
@@ -158,7 +162,7 @@ void zn_bind_unet_picture(zn_binder *b, zn_unet_picture *m, int patch, int scale
     const int side = patch * scale;
 
     m->scale = scale;
-    zn_bind_unet(b, &m->body, patch, b->w ? zn_bind_dim(b, 0, "intro%s.weight", suffix) : usual);
+    bind_unet(b, &m->body, patch, b->w ? zn_bind_dim(b, 0, "intro%s.weight", suffix) : usual);
     if (b->status)
         return;
     zn_bind_conv(b, &m->intro, zn_conv_same(3, patch * patch * 3 + told, m->body.at[0].c), "intro%s", suffix);
@@ -206,11 +210,11 @@ void zn_run_unet_picture(zn_ctx *c, const zn_unet_picture *m, const zn_call *cal
         zn_unshuffle(c, zn_slice(both, n, m->intro.cin - n), call->in[1], patch);
     zn_conv2d(c, x, both, &m->intro, (zn_tail){ 0 });
     zn_reset(c->arena, mark);
-    left = zn_run_unet(c, &m->body, &x, &spare, has);
+    left = run_unet(c, &m->body, &x, &spare, has);
     res = zn_new(c, 1, x.h, x.w, m->outro.cout);
     rest = zn_new(c, 1, x.h, x.w, m->outro.cout);
     zn_conv2d(c, res, x, &m->outro, (zn_tail){ 0 });
-    zn_crop_unet(c, &m->body, &res, &rest, left);
+    crop_unet(c, &m->body, &res, &rest, left);
     own = enlarged(c, m, in, out, has);
     zn_shuffle(c, out, res, patch * m->scale, (zn_tail){ .gain = gain, .residual = &own });
 }

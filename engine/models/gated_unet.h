@@ -35,13 +35,6 @@ typedef struct zn_margin {
     int left, top, right, bottom;
 } zn_margin;
 
-/* Levels of enc.N., down.N, mid., up.N and dec.N., as many as the file has; without one the usual ones, the first of `width`
- * channels. */
-void zn_bind_unet(zn_binder *b, zn_unet *m, int patch, int width);
-/* *x, of the first level, with the halo `has`; *spare has its shape, and the two may be swapped.  Returns the halo of the result. */
-zn_margin zn_run_unet(zn_ctx *c, const zn_unet *m, zn_tensor *x, zn_tensor *spare, zn_margin has);
-/* *x, of the first level, without its halo; the two may be swapped. */
-void zn_crop_unet(zn_ctx *c, const zn_unet *m, zn_tensor *x, zn_tensor *spare, zn_margin has);
 /* The picture without its halo, h x w pixels; a new tensor, or x itself if it has none. */
 zn_tensor zn_crop_picture(zn_ctx *c, zn_tensor x, int h, int w, zn_margin has);
 

@@ -252,11 +252,6 @@ static int precision_of(const zn_engine *e, const char *name)
     return -1;
 }
 
-bool zn_engine_has_precision(const zn_engine *e, const char *precision)
-{
-    return precision_of(e, precision) >= 0;
-}
-
 double zn_engine_peak(zn_engine *e, const char *precision)
 {
     const int p = precision ? precision_of(e, precision) : -1;

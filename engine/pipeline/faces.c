@@ -337,15 +337,6 @@ zn_status zn_finder_open(zn_finder **out, zn_engine *engine, const zn_open *open
     return s;
 }
 
-bool zn_finder_part(zn_part_info *part, const zn_finder *finder, int i)
-{
-    const zn_model *m = i == 0 ? finder->detect : i == 1 ? finder->points : NULL;
-
-    if (m)
-        *part = (zn_part_info){ m->arch->info.id, zn_precision_names[m->precision] };
-    return m != NULL;
-}
-
 void zn_finder_close(zn_finder **finder)
 {
     if (!finder || !*finder)

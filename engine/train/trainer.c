@@ -339,11 +339,6 @@ const char *zn_trainer_note(const zn_trainer *t)
     return t->note;
 }
 
-int64_t zn_trainer_parameters(const zn_trainer *t)
-{
-    return (int64_t)t->net->len;
-}
-
 zn_status zn_trainer_add_picture(zn_trainer *t, const zn_array *picture, zn_error *err)
 {
     size_t len = zn_array_len(picture);

@@ -73,7 +73,7 @@ zn_norm zn_diffae_group_norm(zn_binder *b, int width, const char *fmt, ...)
 }
 
 /* The published rows are head-major, q, k and v of a head together; here all q come first, then all k, then all v. */
-void zn_diffae_bind_attention(zn_binder *b, zn_diffae_attention *a, int width, const char *name)
+static void bind_attention(zn_binder *b, zn_diffae_attention *a, int width, const char *name)
 {
     const int dim = zn_diffae_number(b, "head_channels", 1, ZN_DIFFAE_MAX_C, b->w ? width : 64),
               heads = dim ? width / dim : 0;
@@ -137,7 +137,7 @@ void zn_diffae_bind_res(zn_binder *b, zn_diffae_res *r, zn_diffae_res spec, cons
     if (b->w)
         r->has_attention = attention && zn_bind_has(b, "%s.qkv.weight", attention);
     if (r->has_attention)
-        zn_diffae_bind_attention(b, &r->attention, r->cout, attention);
+        bind_attention(b, &r->attention, r->cout, attention);
 }
 
 /* f_i = 10000^(-i / half);  row t = cos(t f_0) ..., sin(t f_0) ... */
@@ -204,7 +204,7 @@ void zn_diffae_run_times(zn_ctx *c, const zn_diffae_times *m, zn_tensor rows, zn
     zn_reset(c->arena, mark);
 }
 
-void zn_diffae_run_attention(zn_ctx *c, const zn_diffae_attention *a, zn_tensor y, zn_tensor x)
+static void run_attention(zn_ctx *c, const zn_diffae_attention *a, zn_tensor y, zn_tensor x)
 {
     const size_t mark = zn_mark(c->arena);
     zn_tensor u = zn_new(c, x.n, x.h, x.w, x.c), qkv = zn_new(c, x.n, x.h, x.w, 3 * x.c);
@@ -263,6 +263,6 @@ void zn_diffae_run_res(zn_ctx *c, const zn_diffae_res *r, zn_tensor y, zn_tensor
         zn_conv2d(c, to, u, &r->conv1, (zn_tail){ .residual = &skip });
     }
     if (r->has_attention)
-        zn_diffae_run_attention(c, &r->attention, y, to);
+        run_attention(c, &r->attention, y, to);
     zn_reset(c->arena, mark);
 }

@@ -71,12 +71,10 @@ int zn_diffae_number(const zn_binder *b, const char *key, int lo, int hi, int ot
 /* Binds NAME.in_layers.0 and so on.  The width and whether attention follows are read from the file; without one they
  * are spec's.  attention: the name of that sub-module, or NULL: there cannot be one. */
 void zn_diffae_bind_res(zn_binder *b, zn_diffae_res *r, zn_diffae_res spec, const char *name, const char *attention);
-void zn_diffae_bind_attention(zn_binder *b, zn_diffae_attention *a, int width, const char *name);
 zn_norm zn_diffae_group_norm(zn_binder *b, int width, const char *fmt, ...) ZN_PRINTF(3, 4);
 
 /* y may not overlap x; m may be NULL for a block that is not conditioned.  Attention is included. */
 void zn_diffae_run_res(zn_ctx *c, const zn_diffae_res *r, zn_tensor y, zn_tensor x, const zn_diffae_modulation *m);
-void zn_diffae_run_attention(zn_ctx *c, const zn_diffae_attention *a, zn_tensor y, zn_tensor x);
 
 /* What follows from the time steps t, [n][1][1][1]: rows = last(SiLU(second(SiLU(first(embedding of t))))). */
 typedef struct zn_diffae_times {
@@ -104,7 +102,6 @@ typedef struct zn_diffae_file {
 } zn_diffae_file;
 
 bool zn_diffae_look(zn_diffae_file *f, const zn_weights *w); /* false: there is nothing of a diffusion autoencoder */
-void zn_diffae_say(const zn_diffae_file *f, char *what, size_t size);
 
 /* For the recognise functions: each file belongs to one model. */
 typedef enum zn_diffae_role {

@@ -80,7 +80,7 @@ bool zn_diffae_look(zn_diffae_file *f, const zn_weights *w)
     return f->code > 0;
 }
 
-void zn_diffae_say(const zn_diffae_file *f, char *what, size_t size)
+static void say(const zn_diffae_file *f, char *what, size_t size)
 {
     char latent[64] = "";
 
@@ -115,7 +115,7 @@ bool zn_diffae_tells(zn_diffae_role role, const zn_weights *w, char *what, size_
                                                                      : ZN_DIFFAE_IS_CODES;
     if (is != role)
         return false;
-    zn_diffae_say(&f, what, size);
+    say(&f, what, size);
     return true;
 }
 
