@@ -352,18 +352,6 @@ def write(folder, net, steps):
     return export.write(folder, "denoise-level", short, steps=steps)
 
 
-# ---- use ---------------------------------------------------------------------------------------------------------
-
-@torch.no_grad()
-def level_map(net, x, network):
-    """[1,3,H,W] in 0..1 -> the map for this denoiser, in the same units, as the engine computes it."""
-    h, w = x.shape[-2:]
-    k = 3 * nets.LEVEL_FOR.index(network)
-    padded = F.pad(x, (0, -w % 16, 0, -h % 16), mode="reflect")
-    grid = net.level(net(padded)[:, k:k + 3, :-(-h // CELL), :-(-w // CELL)]).clamp(max=255) / 255
-    return F.interpolate(grid, scale_factor=CELL, mode="bilinear", align_corners=False)[..., :h, :w]
-
-
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("what", choices=["tables", "train"])

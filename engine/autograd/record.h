@@ -4,7 +4,7 @@
  *     bind, with an outline ──> descriptors, in which the number of a stated tensor is its address
  *                                   │
  *     forward(ctx, net, call) ── ops.c ── zn_backend_record ──> nodes of a zn_net
- *                                         (zn_backend_cpu, ... when it runs)
+ *                                         (zn_backend_neon, ... when it runs)
  *
  * The table of a backend that computes nothing: conv2d, norm, map, ... and the tails of each become the layers of graph.h.
  * An address of memory stands for the node whose values would be there.  Where memory is used again, or a layer writes over

@@ -46,8 +46,3 @@ class Engine:
 
     def noise(self, x, code):
         return self.run("diffae-reverse", "xT", [f"steps={self.steps}"], x=x, cond=code)
-
-    def draw(self, noise, codes):
-        """Pictures from one noise, without guidance."""
-        n = len(codes)
-        return np.split(self.run("diffae-sample", "x", [f"steps={self.steps}"], xT=np.concatenate([noise] * n), cond=codes), n)
