@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +48,13 @@ static bool folder_frame(void *cookie, int32_t i, float *frame)
     folder *f = cookie;
     char path[4096];
 
-    for (size_t j = 0; j < (size_t)f->h * (size_t)f->w * 3; j++)
+    for (size_t j = 0; j < (size_t)f->h * (size_t)f->w * 3; j++) {
+        if (!isfinite(frame[j])) {
+            snprintf(f->err.text, sizeof f->err.text, "The network's result is not finite.");
+            return false;
+        }
         f->part[j] = 0.5f * frame[j] + 0.5f;
+    }
     snprintf(path, sizeof path, "%s/%06d.%s", f->path, i + 1, picture_writes_png() ? "png" : "ppm");
     if (!picture_write(path, &(zn_array){ f->part, f->h, f->w, 3 }, NULL, picture_writes_png(), &f->err))
         return false;
@@ -157,6 +163,7 @@ static bool video(work *k, const char *from, zn_error *err)
         ok = run_to_array(k, sizes, err);
     else
         ok = ok && run_to_folder(k, sizes, err);
+    say_cleaned(k->in.n_cleaned, from);
     if (*k->in.err.text)
         *err = k->in.err;
     video_close(&k->in);

@@ -304,6 +304,11 @@ expect 0 '' "a video of 10 frames" video_run "$tmp/10frames.npy"
 expect 0 '' "its latent has four, the last of a frame that is repeated" grep -aq "(4, 1, 3, 16)" "$tmp/video-z.npy"
 expect 0 '' "a video" video_run "$tmp/5frames.npy"
 expect 0 '' "its latent has two frames" grep -aq "(2, 2, 3, 16)" "$tmp/video-z.npy"
+decode() { "$zenith" video decode "$1" "$2" --weights "$golden/wan21.pth"; }
+{ head -c 128 "$tmp/video-z.npy"; printf '\x00\x00\xc0\x7f'; tail -c +133 "$tmp/video-z.npy"; } >"$tmp/nan-z.npy"
+expect 0 '1 values of .*nan-z.npy are infinite or not a number' "a latent that is not finite" decode "$tmp/nan-z.npy" "$tmp/nan-frames"
+{ head -c 128 "$tmp/video-z.npy"; printf '\xff\xff\x7f\x7f%.0s' $(seq 192); } >"$tmp/large-z.npy"
+expect 1 'result is not finite' "a latent whose frames are not finite" decode "$tmp/large-z.npy" "$tmp/large-frames"
 # A folder of pictures is a video, too: black is -1.
 mkdir "$tmp/frames"
 for i in 1 2 3 4 5; do
