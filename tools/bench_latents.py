@@ -11,7 +11,6 @@ compare CPU time; with several threads it is the sum of all, which wait for each
 import argparse
 import json
 import subprocess
-from pathlib import Path
 
 from quality_latents import ROOT, SHIPPED, Engine, pair_name
 

@@ -28,7 +28,6 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from golden import Block, Clamp, decoder, encoder  # noqa: E402
 
 try:
-    import onnx
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 except ImportError:

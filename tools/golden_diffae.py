@@ -45,7 +45,7 @@ CONFIGS = {
 
 
 def make_model(name, latent):
-    from model.latentnet import LatentNetType, MLPSkipNetConfig
+    from model.latentnet import MLPSkipNetConfig
     from model.unet_autoenc import BeatGANsAutoencConfig
     from choices import Activation
 

@@ -11,7 +11,6 @@ Strengths are chosen on validation faces, which are training faces that moves.py
 judge sees on the other side. Sheets show private people: never publish them.
 """
 import argparse
-import csv
 import io
 import json
 import random
@@ -21,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import data
 import diffusion
