@@ -80,10 +80,10 @@ void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tai
         a->run(&job);
 }
 
-void zn_cpu_conv_row(float *to, const zn_cpu *d, const zn_conv *w, int row, int o, int n)
+zn_conv_row_fn *zn_cpu_conv_rows(const zn_cpu *d, const zn_conv *w)
 {
     const zn_conv_algorithm *a = algorithm_of(d, w);
 
     assert(a->unpack_row);
-    a->unpack_row(to, d->k, w, row, o, n);
+    return a->unpack_row;
 }

@@ -14,6 +14,10 @@ typedef struct zn_conv_job {
     zn_tail t; /* as kernels take it: the gain is never 0 */
 } zn_conv_job;
 
+/* n weights of a depthwise or dense 1x1 convolution, for the outputs from o on: the bias (row 0), or the weights of tap
+ * or channel row - 1. */
+typedef void zn_conv_row_fn(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n);
+
 /* A way to compute some convolutions.  `suits`, `size` and `pack` see the layer alone: the packed weights serve every
  * size of x. */
 typedef struct zn_conv_algorithm {
@@ -23,9 +27,8 @@ typedef struct zn_conv_algorithm {
     void (*pack)(const zn_cpu *d, const zn_conv *w, const float *weight, const float *bias);
     void (*run)(const zn_conv_job *job);
     size_t (*scratch)(const zn_kernels *k, const zn_conv *w); /* bytes of zn_cpu.expanded that run uses; NULL: 0 */
-    /* As zn_cpu_conv_row; NULL: packed weights cannot be read back. */
-    void (*unpack_row)(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n);
-    zn_wtype inputs; /* as conv_inputs of backend.h */
+    zn_conv_row_fn *unpack_row;                               /* NULL: packed weights cannot be read back */
+    zn_wtype inputs;                                          /* as conv_inputs of backend.h */
 } zn_conv_algorithm;
 
 extern const zn_conv_algorithm zn_conv_integers;  /* linear layers whose inputs may be quantised */
@@ -72,8 +75,7 @@ enum { ZN_CONV_BAND = 768 << 10 }; /* bytes of zn_cpu.expanded that it uses */
 /* The pack of zn_conv_integers, of rows that are read while they are packed. */
 void zn_integers_pack_rows(const zn_cpu *d, const zn_conv *w, const zn_row_source *rows, const float *bias);
 
-/* n weights of a depthwise or dense 1x1 convolution, for the outputs from o on: the bias (row 0), or the weights of tap
- * or channel row - 1. */
-void zn_cpu_conv_row(float *to, const zn_cpu *d, const zn_conv *w, int row, int o, int n);
+/* What reads a layer's packed weights. */
+zn_conv_row_fn *zn_cpu_conv_rows(const zn_cpu *d, const zn_conv *w);
 
 #endif

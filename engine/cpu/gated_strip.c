@@ -64,47 +64,78 @@ static int panel_rows(const zn_panel_form *f, const zn_conv *w)
     return 1 + (w->groups > 1 ? w->kh * w->kw : zn_round_up(w->cin, f->vl));
 }
 
-static const char *pack_tiles(char **at, const strip_job *job, const zn_conv *w, int halves)
+typedef struct packing {
+    const strip_job *job;
+    const zn_conv *w;
+    int halves;  /* 2, or 1 for none */
+    int n, step; /* outputs, or pairs of them; of a panel */
+    bool tiled;
+    zn_conv_row_fn *read;
+    char *to;
+} packing;
+
+static void pack_tiles(const packing *p, int item)
 {
-    const int c = w->cout / halves, half = ZN_TILE / 2, step = halves > 1 ? half : ZN_TILE;
-    const char *first = *at;
+    const strip_job *job = p->job;
+    const int c = p->w->cout / p->halves, half = ZN_TILE / 2, o = item * p->step;
+    const int from[2] = { o, p->halves > 1 ? c + o : o + half };
+    const int n[2] = { zn_imin(c - o, half), p->halves > 1 ? zn_imin(c - o, half) : zn_imin(c - o - half, half) };
 
-    for (int o = 0; o < job->outs; o += step, *at += zn_tile_panel_size(job->k, job->low)) {
-        const int from[2] = { o, halves > 1 ? c + o : o + half };
-        const int n[2] = { zn_imin(c - o, half), halves > 1 ? zn_imin(c - o, half) : zn_imin(c - o - half, half) };
-
-        zn_tile_panel_pack(*at, job->d, w, job->k, from, n, job->low);
-    }
-    return first;
+    zn_tile_panel_pack(p->to + (size_t)item * zn_tile_panel_size(job->k, job->low), job->d, p->w, job->k, from, n,
+                       job->low);
 }
 
-/* Writes the panels of w at *at, which moves behind them; halves: 2, or 1 for none. */
+/* A panel. */
+static void pack_item(void *cookie, int item, int worker)
+{
+    const packing *p = cookie;
+    const strip_job *job = p->job;
+    const zn_panel_form *f = job->f;
+    const zn_conv *w = p->w;
+    const int c = w->cout / p->halves, o = item * p->step, width = zn_imin(p->step, p->n - o);
+    const int rows = panel_rows(f, w), filled = w->groups > 1 ? rows : 1 + w->cin;
+    char *to = p->to + (size_t)(o * p->halves * rows) * job->e_wide;
+
+    (void)worker;
+    if (p->tiled) {
+        pack_tiles(p, item);
+        return;
+    }
+    for (int row = 0; row < rows; row++)
+        for (int h = 0; h < p->halves; h++, to += (size_t)width * job->e_wide) {
+            float some[ZN_MAX_NR] = { 0 };
+
+            if (row < filled)
+                p->read(some, job->d->k, w, row, h * c + o, zn_imin(width, c - o));
+            if (f->round)
+                f->round(to, some, (size_t)width);
+            else
+                memcpy(to, some, (size_t)width * sizeof *some);
+        }
+}
+
+/* Writes the panels of w at *at, which moves behind them. */
 static const char *pack(char **at, const strip_job *job, const zn_conv *w, int halves)
 {
     const zn_panel_form *f = job->f;
-    const int c = w->cout / halves, whole = zn_round_up(c, job->tiles ? ZN_TILE / 2 : f->vl);
-    const int rows = panel_rows(f, w);
-    const int filled = w->groups > 1 ? rows : 1 + w->cin;
-    char *first = *at, *to = first;
+    const bool tiled = job->tiles && w->groups == 1;
+    const int whole = zn_round_up(w->cout / halves, job->tiles ? ZN_TILE / 2 : f->vl);
+    packing p = { .job = job,
+                  .w = w,
+                  .halves = halves,
+                  .n = tiled ? job->outs : whole,
+                  .step = tiled && halves == 1 ? ZN_TILE
+                      : tiled                  ? ZN_TILE / 2
+                                               : f->nr / halves,
+                  .tiled = tiled,
+                  .read = zn_cpu_conv_rows(job->d, w),
+                  .to = *at };
+    const int panels = zn_ceil_div(p.n, p.step);
 
-    if (job->tiles && w->groups == 1)
-        return pack_tiles(at, job, w, halves);
-    for (int o = 0, width; o < whole; o += width) {
-        width = zn_imin(f->nr / halves, whole - o);
-        for (int row = 0; row < rows; row++)
-            for (int h = 0; h < halves; h++, to += (size_t)width * job->e_wide) {
-                float some[ZN_MAX_NR] = { 0 };
-
-                if (row < filled)
-                    zn_cpu_conv_row(some, job->d, w, row, h * c + o, zn_imin(width, c - o));
-                if (f->round)
-                    f->round(to, some, (size_t)width);
-                else
-                    memcpy(to, some, (size_t)width * sizeof *some);
-            }
-    }
-    *at = to;
-    return first;
+    zn_pool_run(job->d->pool, pack_item, &p, panels);
+    *at += tiled ? (size_t)panels * zn_tile_panel_size(job->k, job->low)
+                 : (size_t)(whole * halves * panel_rows(f, w)) * job->e_wide;
+    return p.to;
 }
 
 /* ---- a row ---------------------------------------------------------------------------------------------- */

@@ -18,12 +18,13 @@ size_t zn_tile_panel_size(int k, bool low)
 }
 
 /* Row `row` of a tile: two channels of n outputs, side by side. */
-static void pack_pair(char *to, const zn_cpu *d, const zn_conv *w, int c, int first, int n, bool low)
+static void pack_pair(char *to, const zn_cpu *d, const zn_conv *w, zn_conv_row_fn *read, int c, int first, int n,
+                      bool low)
 {
     float one[2][HALF] = { { 0 } }, pairs[ZN_TILE];
 
     for (int i = 0; i < 2 && c + i < w->cin; i++)
-        zn_cpu_conv_row(one[i], d, w, 1 + c + i, first, n);
+        read(one[i], d->k, w, 1 + c + i, first, n);
     for (int o = 0; o < HALF; o++)
         for (int i = 0; i < 2; i++)
             pairs[2 * o + i] = o < n ? one[i][o] : 0;
@@ -33,17 +34,18 @@ static void pack_pair(char *to, const zn_cpu *d, const zn_conv *w, int c, int fi
 void zn_tile_panel_pack(char *to, const zn_cpu *d, const zn_conv *w, int k, const int first[2], const int n[2],
                         bool low)
 {
+    zn_conv_row_fn *read = zn_cpu_conv_rows(d, w);
     const size_t chunk = (size_t)(low ? 4 : 2) * TILE_BYTES;
     float bias[ZN_TILE] = { 0 };
 
     for (int h = 0; h < 2; h++)
         if (n[h] > 0)
-            zn_cpu_conv_row(bias + h * HALF, d, w, 0, first[h], n[h]);
+            read(bias + h * HALF, d->k, w, 0, first[h], n[h]);
     memcpy(to, bias, sizeof bias);
     to += sizeof bias;
     for (int c = 0; c < k; c += 2)
         for (int h = 0; h < 2; h++)
-            pack_pair(to + (size_t)(c / ZN_TILE) * chunk + (size_t)(h * TILE_BYTES + c % ZN_TILE / 2 * 64), d, w,
+            pack_pair(to + (size_t)(c / ZN_TILE) * chunk + (size_t)(h * TILE_BYTES + c % ZN_TILE / 2 * 64), d, w, read,
                       n[h] > 0 ? c : w->cin, first[h], n[h], low);
 }
 

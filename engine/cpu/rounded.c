@@ -86,14 +86,16 @@ static void pack(const zn_cpu *d, const zn_conv *w, const float *weight, const f
 static void unpack_row(float *to, const zn_kernels *k, const zn_conv *w, int row, int o, int n)
 {
     const uint16_t *weights = (const uint16_t *)(const void *)((const float *)w->packed + bias_len(k, w));
-    int width;
+    const int nr = k->half->nr;
 
     assert(w->kh * w->kw == 1);
-    for (int i = 0; i < n; i++) {
+    if (row == 0)
+        memcpy(to, (const float *)w->packed + o, (size_t)n * sizeof *to);
+    for (int i = 0, run, width; i < n && row; i += run) { /* a row of a panel is contiguous */
         const size_t panel = panel_at(k, w, o + i, &width);
 
-        to[i] = row == 0 ? ((const float *)w->packed)[o + i]
-                         : zn_from_f16(weights[panel + (size_t)row * (size_t)width + (size_t)((o + i) % k->half->nr)]);
+        run = zn_imin(n - i, nr - (o + i) % nr);
+        k->half->widen(to + i, weights + panel + (size_t)row * (size_t)width + (size_t)((o + i) % nr), (size_t)run);
     }
 }
 
