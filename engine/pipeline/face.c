@@ -184,9 +184,9 @@ static zn_status enlarge_edit(edit *e, const float *drawn, zn_face_work *k)
 /* A motion shows less of a change than a drawing does, but for what opens() does; and it does not follow lids that are drawn far down. */
 static double strength(const zn_face_change *c)
 {
-    const bool less = c->amount < 0 && (!strcmp(c->attribute, "smile") || !strcmp(c->attribute, "eyes-open"));
+    const bool features = !strcmp(c->attribute, "smile") || !strcmp(c->attribute, "eyes-open");
 
-    return less || !strcmp(c->attribute, "mouth-open") ? 1 : 1.3;
+    return !strcmp(c->attribute, "mouth-open") || (features && c->amount < 0) ? 1 : features ? 1.3 : 1.4;
 }
 
 static zn_status read_attributes(edit *e, const zn_face_work *k)
