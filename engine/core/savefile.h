@@ -2,7 +2,7 @@
 /* savefile.h - writes safetensors files.
  *
  * Tensors are written one after the other, each from floats in memory or from an entry of an open weight file, of which no
- * more than a piece is in memory at a time.  The file is written completely or not at all (zn_write_file). */
+ * more than some pieces are in memory at a time.  The file is written completely or not at all (zn_write_file). */
 #ifndef ZN_SAVEFILE_H
 #define ZN_SAVEFILE_H
 
