@@ -101,8 +101,8 @@ ZN_API zn_model *zn_use_model(const zn_use *use);
 ZN_API const char *zn_use_name(const zn_use *use); /* model, engine, precision, weights: what a result depends on */
 
 /* zn_model_run() and zn_model_run_region() of one input; counted.  job->beside is that of the terms if it is 0; the note of the
- * run is added to `note`, which may be NULL.  With a region, pictures are always in 0..1, and an encoder's is mirrored up to what
- * it can take. */
+ * run is added to `note`, which may be NULL.  With a region, pictures are always in 0..1, an encoder's is mirrored up to what
+ * it can take, and a result that is not finite is an error. */
 ZN_API zn_status zn_use_run(zn_use *use, const zn_array *in, int n_in, zn_array *out, const zn_job *job, zn_note *note,
                             zn_error *err);
 ZN_API zn_status zn_use_run_region(zn_use *use, const zn_sink *out, const zn_source *in, zn_rect roi, const zn_job *job,

@@ -4,6 +4,8 @@
 
 #include "../core/status.h"
 
+#include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +46,30 @@ static zn_status run_end(const zn_use *u, bool entered, zn_status status, const 
     return status;
 }
 
+/* A sink that refuses what damaged weights make: black, or no change at all, would look like a result. */
+typedef struct checked {
+    const zn_sink *out;
+    atomic_bool refused; /* parts come from several threads */
+    int32_t c;
+} checked;
+
+static bool write_checked(void *cookie, zn_rect r, const float *src)
+{
+    checked *f = cookie;
+
+    for (size_t i = 0; i < (size_t)r.w * (size_t)r.h * (size_t)f->c; i++)
+        if (!isfinite(src[i])) {
+            atomic_store(&f->refused, true);
+            return false;
+        }
+    return f->out->write(f->out->cookie, r, src);
+}
+
+static zn_status checked_end(checked *f, zn_status status, zn_error *err)
+{
+    return atomic_load(&f->refused) ? zn_fail(err, ZN_E_USAGE, "The network's result is not finite.") : status;
+}
+
 zn_status zn_use_run(zn_use *u, const zn_array *in, int n_in, zn_array *out, const zn_job *job, zn_note *note,
                      zn_error *err)
 {
@@ -60,13 +86,17 @@ zn_status zn_use_run_region(zn_use *u, const zn_sink *out, const zn_source *in, 
 {
     zn_error said;
     const zn_job own = job_of(u, job, &said);
+    checked to = { .out = out, .c = zn_model_geometry(u->entry->handle)->out_c };
+    const zn_sink sink = { write_checked, &to };
     bool entered;
-    const zn_status status = run_begin(u, &entered, err);
+    zn_status status = run_begin(u, &entered, err);
 
-    if (!status && roi.w > 0 && roi.h > 0)
+    if (status)
+        return status;
+    if (roi.w > 0 && roi.h > 0)
         atomic_fetch_add(&u->session->n_pixels, (unsigned long long)roi.w * (unsigned long long)roi.h);
-    return status ? status
-                  : run_end(u, entered, zn_picture_run(u->entry->handle, out, in, roi, &own, err), &said, note);
+    status = checked_end(&to, zn_picture_run(u->entry->handle, &sink, in, roi, &own, err), err);
+    return run_end(u, entered, status, &said, note);
 }
 
 zn_status zn_autoencoder_video(const zn_autoencoder *a, const zn_sink *out, const zn_source *in, int32_t n,
@@ -74,13 +104,15 @@ zn_status zn_autoencoder_video(const zn_autoencoder *a, const zn_sink *out, cons
 {
     zn_error said;
     const zn_job own = job_of(a->encoder, job, &said);
+    checked to = { .out = out, .c = 3 };
+    const zn_sink sink = { write_checked, &to };
     bool entered;
-    const zn_status status = run_begin(a->encoder, &entered, err);
+    zn_status status = run_begin(a->encoder, &entered, err);
 
-    return status ? status
-                  : run_end(a->encoder, entered,
-                            zn_picture_video(zn_use_model(a->encoder), zn_use_model(a->decoder), out, in, n, &own, err),
-                            &said, note);
+    if (status)
+        return status;
+    status = zn_picture_video(zn_use_model(a->encoder), zn_use_model(a->decoder), &sink, in, n, &own, err);
+    return run_end(a->encoder, entered, checked_end(&to, status, err), &said, note);
 }
 
 void zn_makers_add(zn_makers *makers, const zn_use *use)

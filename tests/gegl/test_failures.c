@@ -6,6 +6,7 @@
  *                              fails (tests/unit/fake_cuda.c)
  */
 
+#include <string.h>
 #include <unistd.h>
 
 #include "ops.h"
@@ -127,6 +128,38 @@ test_wrong_weights (void)
   g_free (short_);
   g_free (whole);
   g_object_unref (in);
+}
+
+/* Weights that are no numbers: neither the encoder's result nor the decoder's is shown. */
+static void
+test_weights_that_are_no_numbers (void)
+{
+  GeglBuffer *in     = picture ("R'G'B'A u8", 0, 0, 40, 32, 14);
+  GeglBuffer *latent = picture ("RGBA float", 0, 0, 8, 8, 15);
+  gchar      *file   = in_folder ("nan.safetensors");
+  gchar      *set    = g_strdup_printf ("weights=%s", file);
+  gchar      *bytes, *status;
+  guint64     header;
+  gsize       size;
+
+  g_assert (g_file_get_contents (DATA_DIR "/latent-plain.safetensors", &bytes, &size, NULL));
+  memcpy (&header, bytes, 8);
+  memset (bytes + 8 + header, 0xff, size - 8 - header);
+  g_assert (g_file_set_contents (file, bytes, (gssize) size, NULL));
+
+  check_passes ("zenith:latent-preview", set, in, "not finite");
+  for (gint i = 0; i < 2; i++)
+    {
+      g_free (apply (i ? "zenith:latent-decode" : "zenith:latent-encode", set, i ? latent : in,
+                     &status, NULL));
+      CHECK (strstr (status, "not finite"), "%d: the status is '%s'", i, status);
+      g_free (status);
+    }
+  g_free (bytes);
+  g_free (set);
+  g_free (file);
+  g_object_unref (in);
+  g_object_unref (latent);
 }
 
 /* Adds a tensor of made-up half floats to a safetensors header and its data. */
@@ -553,6 +586,7 @@ main (int argc, char **argv)
 
   RUN (test_no_weights);
   RUN (test_wrong_weights);
+  RUN (test_weights_that_are_no_numbers);
   RUN (test_status_is_a_line);
   RUN (test_channels_of_a_decoder);
   RUN (test_wrong_latents);
