@@ -477,12 +477,11 @@ static void png_refuse(png_structp png, const char *text)
     png_longjmp(png, 1);
 }
 
-/* A result that took minutes is not lost for a profile. */
+/* A result that took minutes is not lost for a profile, nor for one that libpng knows as sRGB's, which it warns of later. */
 static void put_profile(png_structp png, png_infop head, const picture_info *info)
 {
     png_set_benign_errors(png, 1);
     png_set_iCCP(png, head, "ICC", PNG_COMPRESSION_TYPE_BASE, info->profile, (png_uint_32)info->profile_size);
-    png_set_benign_errors(png, 0);
     if (!png_get_valid(png, head, PNG_INFO_iCCP))
         fputs("zenith: the picture's colour profile is damaged: it is left out\n", stderr);
 }
