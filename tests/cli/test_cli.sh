@@ -211,6 +211,8 @@ else
   expect 0 '' "16 bits, from there on" as_it_is "$tmp/deep2.png" "$tmp/deep.ppm"
   expect 0 '' "are kept" test "$(tail -c 19 "$tmp/deep.ppm" | od -An -tx1 | tr -d ' \n')" = 0a00010102ffff03e90102ffff07d10102ffff
   expect 0 '' "a profile that libpng knows" as_it_is "$here/docs/samples/chelsea.png" "$tmp/known.png"
+  limited() { (ulimit -f 4; as_it_is "$here/docs/samples/chelsea.png" "$tmp/full.png"); }
+  expect 1 'full.png could not be written whole: ' "a PNG beyond a limit of file sizes" limited
   expect 1 'cut.jpg: it cannot be read as a picture: Premature end' "a JPEG that is cut" as_it_is "$tmp/cut.jpg" "$tmp/white.ppm"
   # marker NAME TEXT: a JPEG with more after its first marker.
   marker() { { printf '\xff\xd8' && printf "$2" && tail -c +3 "$tmp/phone.jpg"; } >"$tmp/$1.jpg"; }
