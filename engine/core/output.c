@@ -83,6 +83,31 @@ static FILE *open_beside(zn_output *o)
     return f;
 }
 
+/* The name of a new file, malloced: where a link leads whose file is not there yet. */
+static char *follow(const char *path)
+{
+    char *at = strdup(path), *next, to[4096];
+
+    for (int i = 0; at && i < 40; i++) {
+        const ssize_t n = readlink(at, to, sizeof to - 1);
+        const char *slash = n > 0 && to[0] != '/' ? strrchr(at, '/') : NULL;
+
+        if (n < 0)
+            return at;
+        to[n] = 0;
+        next = malloc(strlen(at) + (size_t)n + 1);
+        if (next)
+            sprintf(next, "%.*s%s", slash ? (int)(slash + 1 - at) : 0, at, to);
+        free(at);
+        at = next;
+    }
+    if (at) {
+        free(at);
+        errno = ELOOP;
+    }
+    return NULL;
+}
+
 zn_status zn_output_begin(zn_output *o, const char *path, zn_error *err)
 {
     struct stat st;
@@ -93,7 +118,7 @@ zn_status zn_output_begin(zn_output *o, const char *path, zn_error *err)
     if (exists && S_ISDIR(st.st_mode))
         return zn_fail(err, ZN_E_FILE, "%s cannot be written: it is a folder", path);
     o->to = exists && !direct ? realpath(path, NULL) : NULL; /* a link stays one */
-    o->to = o->to ? o->to : strdup(path);
+    o->to = o->to ? o->to : exists ? strdup(path) : follow(path);
     if (o->to)
         o->f = direct ? fopen(path, "wb") : open_beside(o);
     if (!o->f) {

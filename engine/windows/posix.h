@@ -29,6 +29,7 @@
 #define mkdir(path, mode) _mkdir(path)
 #define fchmod(fd, mode) ((void)(fd), (void)(mode), 0)
 #define realpath(path, to) _fullpath(to, path, 0)
+#define readlink(path, to, size) ((void)(path), (void)(to), (ssize_t)-1)
 #define fsync _commit
 #define lstat stat
 #define rename zn_rename   /* replaces a file that is there, also if it is open */

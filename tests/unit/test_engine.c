@@ -254,6 +254,10 @@ static void check_files(void)
     CHECK(write_file(file, "two", false) && holds("one"), "dropped, but the old one is gone");
     CHECK(!symlink(file, alias) && write_file(alias, "three", true) && holds("three"), "not written through a link");
     CHECK(!lstat(alias, &st) && S_ISLNK(st.st_mode), "the link was replaced");
+    CHECK(!unlink(file) && write_file(alias, "five", true) && holds("five"), "not written through a link to nothing");
+    CHECK(!unlink(alias) && !symlink("file", alias) && !unlink(file) && write_file(alias, "six", true) && holds("six"),
+          "not written through a link beside it");
+    CHECK(!lstat(alias, &st) && S_ISLNK(st.st_mode), "the link to nothing was replaced");
     CHECK(count_files() == 2, "%d files are left", count_files());
     CHECK(zn_output_begin(&out, folder, NULL), "a folder was opened");
     CHECK(!zn_output_begin(&out, "/dev/null", NULL) && !zn_output_end(&out, ZN_OK, NULL),
