@@ -672,7 +672,9 @@ apply_maker (const ZnSettings *settings,
   if (layers->n != 1 || ! gimp_item_is_layer (first))
     {
       g_set_error (error, ZN_ERROR, ZN_ERROR_FAILED, "%s",
-                   _ ("A picture is generated above a layer: choose one."));
+                   settings->filter->enlarges
+                       ? _ ("Only a layer can get another size: choose one.")
+                       : _ ("A picture is generated above a layer: choose one."));
       return FALSE;
     }
   if (! zn_item_selected (first, &roi))

@@ -190,6 +190,7 @@ expect_places () {
   check mask-layer-same same "$work/in/rgb.png" "$work/out/mask.png"
   check channel result_or_sentence channel
   check channel-layer-same same "$work/in/rgb.png" "$work/out/channel.png"
+  check channel-enlarge refused channel-enlarge 'a layer can get another size'
   check group refused group 'group'
   check group-layer-same same "$work/in/rgb.png" "$work/out/group.png"
 }
