@@ -299,7 +299,7 @@ static zn_status search(zn_frame *frame, zn_face_plan *p, const zn_face_picture 
         return choose(frame, p, &list, err);
     if (!s && p->how.search == ZN_SEARCH_FACE)
         return zn_fail(err, ZN_E_USAGE,
-                       "No face was found: select it, or give its frame: frame-x, frame-y and frame-size.");
+                       "No face was found: give its frame (frame-x, frame-y and frame-size) or, in GIMP, select it.");
     return s;
 }
 

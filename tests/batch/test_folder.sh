@@ -154,7 +154,7 @@ smile="--operation zenith:diffae-manipulate --set amount=1 --set steps=2 --set s
 face="--operation zenith:diffae-reconstruct --set steps=2 --set stochastic-steps=2"
 export ZENITH_MODELS="$root/models:$tmp/models"
 go 1 "a face and none" $smile "$tmp/faces" "$tmp/smile"
-says "where there is no face, it is said" '^  none.png: .*No face was found'
+says "where there is no face, it is said" '^  none.png: .*No face was found: give its frame'
 check "the other has changed" "$(ls "$tmp/smile")" test "$(compare -metric AE "$tmp/faces/face.png" "$tmp/smile/face.png" null: 2>&1)" -gt 1000
 go 0 "a given frame" $face --set frame-x=40 --set frame-y=30 --set frame-size=40 "$tmp/faces/none.png" "$tmp/frame.png"
 GEGL_PATH="$build/gegl-ops:$(pkg-config --variable=pluginsdir gegl-0.4)" go 0 "two faces" \
