@@ -332,6 +332,8 @@ read_header (Codec *codec, ZnPicture *picture, GError **error)
                    png_get_valid (codec->png, codec->info, PNG_INFO_tRNS);
   picture->depth = bits == 16 ? ZN_DEPTH_U16 : ZN_DEPTH_U8;
   read_space (codec, picture);
+  if (picture->grey && bits < 8) /* its background would have to be spread as its pixels are */
+    png_set_invalid (codec->png, codec->info, PNG_INFO_bKGD);
 
   png_set_expand (codec->png);
   if (bits == 16 && G_BYTE_ORDER == G_LITTLE_ENDIAN)
@@ -413,6 +415,7 @@ copy_notes (Codec *to, Codec *from)
   png_unknown_chunkp chunk;
   png_fixed_point    gamma, c[8];
   png_color_8p       bits;
+  png_color_16p      background;
   int                intent, n;
 
   if (png_get_sRGB (from->png, from->info, &intent))
@@ -432,9 +435,14 @@ copy_notes (Codec *to, Codec *from)
       png_set_keep_unknown_chunks (to->png, PNG_HANDLE_CHUNK_ALWAYS, NULL, 0);
       png_set_unknown_chunks (to->png, to->info, chunk, n);
     }
-  if (png_get_color_type (from->png, from->info) == png_get_color_type (to->png, to->info) &&
-      png_get_sBIT (from->png, from->info, &bits))
-    png_set_sBIT (to->png, to->info, bits);
+  if (png_get_color_type (from->png, from->info) == png_get_color_type (to->png, to->info))
+    {
+      if (png_get_sBIT (from->png, from->info, &bits))
+        png_set_sBIT (to->png, to->info, bits);
+      if (png_get_bit_depth (from->png, from->info) == png_get_bit_depth (to->png, to->info) &&
+          png_get_bKGD (from->png, from->info, &background))
+        png_set_bKGD (to->png, to->info, background);
+    }
 
   for (gint i = 0; i < 2; i++)
     {

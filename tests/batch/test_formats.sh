@@ -136,9 +136,12 @@ if command -v xxd >/dev/null; then
   check "a fixture has gAMA 2.2" "$(gamma "$tmp/gamma/wrong.png")" test "$(gamma "$tmp/gamma/wrong.png")" = 0.4545 -o "$(gamma "$tmp/gamma/wrong.png")" = 0.4546
   convert -seed 3 -size 40x30 plasma:red-blue -depth 8 $plain "PNG24:$tmp/gamma/animation.png"
   chunk "$tmp/gamma/animation.png" acTL 0000000200000000
+  chunk "$tmp/gamma/right.png" bKGD 000100020003
   go 1 "gAMA" $fast "$tmp/gamma" "$tmp/gamma-out"
   says "an animation is refused" 'animation.png: it is an animation'
   check "a true gAMA stays" "$(gamma "$tmp/gamma-out/right.png")" test "$(gamma "$tmp/gamma-out/right.png")" = "$(gamma "$tmp/gamma/right.png")"
+  background=$(exiftool -s3 -BackgroundColor "$tmp/gamma-out/right.png")
+  check "so does the background's colour" "$background" test "$background" = "1 2 3"
   check "a linear one stays" "$(gamma "$tmp/gamma-out/linear.png")" test "$(gamma "$tmp/gamma-out/linear.png")" = 1
   check "a wrong one goes" "$(gamma "$tmp/gamma-out/wrong.png")" test -z "$(gamma "$tmp/gamma-out/wrong.png")"
 else
