@@ -71,12 +71,12 @@ static void test_flow(void)
     }
 }
 
-/* The field of a face that is drawn as `to`; NULL: out of memory. */
-static zn_face_field *moved(const float *to, const float *from, int side)
+/* The field of a face that is drawn as `to`, and whose mouth opens; NULL: out of memory. */
+static zn_face_field *moved(const float *to, const float *from, int side, double opens)
 {
     zn_face_field *field = zn_field_new(side, to, from, from, 0);
 
-    if (field && !zn_field_move(field, side, &(zn_face_mask){ 0 }, 0)) {
+    if (field && !zn_field_move(field, side, &(zn_face_mask){ 0 }, opens)) {
         free(field);
         return NULL;
     }
@@ -96,7 +96,7 @@ static void test_shapes(void)
         for (int c = 0; c < 3; c++)
             if (i % side >= 40 && i % side < 80 && i / side >= 60 && i / side < 84)
                 to[i * 3 + c] = i / 4 % 2 ? 0.95f : 0.05f;
-    field = moved(to, from, side);
+    field = moved(to, from, side, 0);
     CHECK(field != NULL, "out of memory");
     for (int y = 66; field && y < 78; y++)
         for (int x = 46; x < 74; x++)
@@ -194,7 +194,8 @@ static void test_mouth(void)
 }
 
 /* The change of a picture of W x H with a turned frame; [H][W][3], freed by the caller; NULL: out of memory. */
-static float *change(const float *picture, const float *to, const float *from, int side, zn_rect rect, int n_threads)
+static float *change(const float *picture, const float *to, const float *from, int side, double opens, zn_rect rect,
+                     int n_threads)
 {
     const zn_choice choice = { .n_threads = n_threads };
     const zn_face_work k = { .side = side,
@@ -207,7 +208,7 @@ static float *change(const float *picture, const float *to, const float *from, i
     for (int i = 0; ok && i < rect.w * rect.h; i++)
         for (int c = 0; c < 3; c++)
             patch.pixels[i * 3 + c] = picture[((rect.y + i / rect.w) * W + rect.x + i % rect.w) * 3 + c];
-    ok = ok && zn_moved_paste(&out, moved(to, from, side), side, &k, &patch);
+    ok = ok && zn_moved_paste(&out, moved(to, from, side, opens), side, &k, &patch);
     free(patch.pixels);
     if (!ok) {
         free(out.data);
@@ -216,12 +217,24 @@ static float *change(const float *picture, const float *to, const float *from, i
     return out.data;
 }
 
+static const zn_rect whole = { 0, 0, W, H }, part = { 5, 3, W - 9, H - 4 };
+
+/* Rows of the part that differ from the whole's. */
+static int rows_differ(const float *smaller, const float *all)
+{
+    int n = 0;
+
+    for (int y = 0; y < part.h; y++)
+        n += memcmp(smaller + y * part.w * 3, all + ((y + part.y) * W + part.x) * 3,
+                    (size_t)part.w * 3 * sizeof *all) != 0;
+    return n;
+}
+
 /* Fine structure moves with the face and stays as strong as it was; nothing drawn changes nothing; threads and the part of the picture
  * that was read do not matter. */
 static void test_picture(void)
 {
     static float from[MOST * MOST * 3], to[MOST * MOST * 3], picture[W * H * 3];
-    const zn_rect whole = { 0, 0, W, H }, part = { 5, 3, W - 9, H - 4 };
     const int side = 65;
     float *none, *one, *three, *smaller;
     double before = 0, after = 0;
@@ -230,18 +243,16 @@ static void test_picture(void)
     for (int i = 0; i < W * H * 3; i++)
         picture[i] = (float)(0.5 + 0.1 * zn_normal(3, (uint64_t)i, 0));
     make_faces(from, to, side, 0.02);
-    none = change(picture, from, from, side, whole, 2);
-    one = change(picture, to, from, side, whole, 1);
-    three = change(picture, to, from, side, whole, 3);
-    smaller = change(picture, to, from, side, part, 2);
+    none = change(picture, from, from, side, 0, whole, 2);
+    one = change(picture, to, from, side, 0, whole, 1);
+    three = change(picture, to, from, side, 0, whole, 3);
+    smaller = change(picture, to, from, side, 0, part, 2);
     CHECK(none && one && three && smaller, "out of memory");
     for (int i = 0; i < W * H * 3; i++)
         n += none[i] != 0;
     CHECK(!n, "%d values changed", n);
     CHECK(!memcmp(one, three, W * H * 3 * sizeof *one), "the number of threads changes the result");
-    for (int y = 0; y < part.h; y++)
-        n += memcmp(smaller + y * part.w * 3, one + ((y + part.y) * W + part.x) * 3,
-                    (size_t)part.w * 3 * sizeof *one) != 0;
+    n = rows_differ(smaller, one);
     CHECK(!n, "%d rows of a smaller part differ", n);
     for (int y = H / 2 - 20; y < H / 2 + 20; y++)
         for (int x = W / 2 - 20; x < W / 2 + 20; x++) {
@@ -257,6 +268,34 @@ static void test_picture(void)
     free(smaller);
 }
 
+/* A mouth that parts or closes changes the picture in the same way with any threads and part of it that was read. */
+static void test_mouth_of_picture(void)
+{
+    static float face[2][MOST * MOST * 3], picture[W * H * 3];
+
+    for (int i = 0; i < W * H * 3; i++)
+        picture[i] = (float)(0.5 + 0.1 * zn_normal(4, (uint64_t)i, 0));
+    make_mouth(face[0], 0);
+    make_mouth(face[1], 12);
+    for (int shuts = 0; shuts < 2; shuts++) {
+        const float *from = face[shuts], *to = face[1 - shuts];
+        float *stays = change(picture, to, from, MOST, 0, whole, 2);
+        float *one = change(picture, to, from, MOST, shuts ? -1 : 1, whole, 1);
+        float *smaller = change(picture, to, from, MOST, shuts ? -1 : 1, part, 3);
+        int n = 0;
+
+        CHECK(stays && one && smaller, "out of memory");
+        for (int i = 0; i < W * H; i++)
+            n += fabsf(stays[i * 3] - one[i * 3]) > 0.2f;
+        CHECK(n > 300, "a mouth that %s changes %d pixels", shuts ? "shuts" : "opens", n);
+        n = rows_differ(smaller, one);
+        CHECK(!n, "%s: %d rows of a smaller part differ", shuts ? "shut" : "open", n);
+        free(stays);
+        free(one);
+        free(smaller);
+    }
+}
+
 int main(void)
 {
     zn_error err;
@@ -267,6 +306,7 @@ int main(void)
     RUN(test_shapes);
     RUN(test_picture);
     RUN(test_mouth);
+    RUN(test_mouth_of_picture);
     zn_session_close(&session);
     return test_end();
 }
