@@ -244,7 +244,7 @@ typedef struct zn_noise_table { /* of a whole picture, as the standard deviation
 typedef struct zn_faults { /* of a whole picture, as settings say it: 0: not found, -1: there is none */
     float noise;           /* standard deviation, of 255 */
     float artefacts;       /* 100 - the quality of the JPEG file that it is from, uncropped and unscaled */
-    float blur;            /* -1: it is sharp, but for places; else 0 */
+    float blur; /* -1: it is sharp, but for places; standard deviation in pixels, where edges leave no doubt */
     float low[3], high[3]; /* of each channel: all but a few pixels are between; both 0: not measured */
 } zn_faults;
 
