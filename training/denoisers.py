@@ -138,6 +138,7 @@ def main():
     p.add_argument("--test", required=True, help="folder of pictures of one size, kept out of training")
     p.add_argument("--out", required=True)
     p.add_argument("--seconds", type=float, required=True, help="of the whole program")
+    p.add_argument("--rate", type=float, default=1.0, help="factor of the learning rates")
     p.add_argument("--resume", action="store_true")
     p.add_argument("--every", type=float, default=90, help="seconds between reports")
     p.add_argument("--keep", type=float, default=60, help="seconds between checkpoints")
@@ -145,6 +146,8 @@ def main():
     p.add_argument("--limit", type=int)
     p.add_argument("--seed", type=int, default=1)
     a = p.parse_args()
+    for name in LR:
+        LR[name] *= a.rate
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cudnn.benchmark = True

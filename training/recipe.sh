@@ -42,7 +42,7 @@ shots() { # SECONDS: a run of denoisers.py, with the shipped estimator
   result=$out/$name.run$run.safetensors
   [ -e "$result" ] && return
   python3 "$here/denoisers.py" "$name=$from" --level "$here/../models/denoise-level.safetensors" --photos "${photos[@]}" --test "$kodak" \
-    --out "$out" --seconds "$(awk "BEGIN { print $1 * ${SLOWER:-1} }")" --part 0:0.445
+    --out "$out" --seconds "$(awk "BEGIN { print $1 * ${SLOWER:-1} }")"
   cp "$out/$name.safetensors" "$result.part"
   mv "$result.part" "$result"
 }
