@@ -13,8 +13,8 @@
 #include <string.h>
 
 enum {
-    USUAL = 128 /* side of a face; distances are for it */,
-    NEAR = 5 /* radius of a mean along the line, taken twice */
+    USUAL = 128, /* side of a face; distances are for it */
+    NEAR = 5     /* radius of a mean along the line, taken twice */
 };
 
 /* Parts of the frame: where lines are looked for, and where they usually are. */
