@@ -43,7 +43,8 @@ static unsigned x86_half(void)
 {
     enum { AMX_STATE = 3 << 17 };
     const uint32_t avx512_bf16 = 1u << 5;     /* leaf 7, 1, EAX */
-    const uint32_t amx = 1u << 22 | 1u << 24; /* leaf 7, 0, EDX: AMX-BF16, AMX-TILE */
+    const uint32_t amx = 1u << 22 | 1u << 24; /* leaf 7, 0, EDX: AMX-BF16, AMX-TILE ... */
+    const uint32_t avx512_fp16 = 1u << 23;    /* ... likewise */
     uint32_t most, a, b, c, d, d7;
     unsigned has = 0;
 
@@ -51,6 +52,8 @@ static unsigned x86_half(void)
         return 0;
     if (most >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & avx512_bf16))
         has |= ZN_HALF_BF16;
+    if (d7 & avx512_fp16)
+        has |= ZN_HALF_FP16;
     if ((d7 & amx) == amx && (saved_registers() & AMX_STATE) == AMX_STATE)
         has |= ZN_HALF_AMX;
     return has;

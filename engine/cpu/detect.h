@@ -36,7 +36,7 @@ enum { ZN_N_INT8 = ZN_INT8_MATRICES + 1 };
 
 zn_int8 zn_cpu_int8(zn_isa isa);
 
-/* What it also has for 16 bits, a sum of these: arithmetic in fp16 (FEAT_FP16), and products of bf16 (FEAT_BF16, AVX-512 BF16),
+/* What it also has for 16 bits, a sum of these: arithmetic in fp16 (FEAT_FP16, AVX-512 FP16), and products of bf16 (FEAT_BF16, AVX-512 BF16),
  * by tiles (AMX). */
 enum { ZN_HALF_FP16 = 1, ZN_HALF_BF16 = 2, ZN_HALF_AMX = 4 };
 

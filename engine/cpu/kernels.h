@@ -450,6 +450,7 @@ extern const zn_panel_form zn_panels_fp16;
 #endif
 #if ZN_ARCH_X86
 extern const zn_kernels zn_kernels_avx2, zn_kernels_avx512;
+extern const zn_panel_form zn_panels_avx512fp16;
 extern const zn_tile_form zn_tiles_amx, zn_tiles_bf16;
 #endif
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* vec_neon_fp16.h - the vector layer of ARM NEON with FEAT_FP16: 32 registers of 8 halves, for panel.h, gate3.h and winograd.h.  See
- * vec_neon.h. */
+/* vec_neon_fp16.h - the vector layer of ARM NEON with FEAT_FP16: 32 registers of 8 halves, for halves.h.  See vec_neon.h;
+ * WIDE_NV: vectors of a panel in winograd.c. */
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "unroll.h"
 
-enum { VL = 8, NV = 4, VK = 4, PAIR = 2, PANEL_NV = 4, PANEL_STEP = 5, PANEL_CHAIN = 32 };
+enum { VL = 8, NV = 4, WIDE_NV = NV, VK = 4, PAIR = 2, PANEL_NV = 4, PANEL_STEP = 5, PANEL_CHAIN = 32 };
 #define PANEL_MR(nv) ((nv) == 1 ? 12 : 5)
 #define ZN_MANY_REGISTERS 1
 #define ZN_FN(name) name##_fp16
@@ -64,6 +64,21 @@ static inline void vf_add_to(float *y, const float *res, vf x, const size_t m)
     vst1q_f32(all + 4, high);
     for (size_t i = 0; i < m; i++)
         y[i] = all[i] + res[i];
+}
+
+static inline vf vf_from_floats(const float *x)
+{
+    const float32x4_t most = vdupq_n_f32(65504), least = vdupq_n_f32(-65504);
+    float32x4_t a = vmaxq_f32(least, vminq_f32(most, vld1q_f32(x)));
+    float32x4_t b = vmaxq_f32(least, vminq_f32(most, vld1q_f32(x + 4)));
+
+    return vcvt_high_f16_f32(vcvt_f16_f32(a), b);
+}
+
+static inline void vf_to_floats(float *y, vf x)
+{
+    vst1q_f32(y, vcvt_f32_f16(vget_low_f16(x)));
+    vst1q_f32(y + 4, vcvt_high_f32_f16(x));
 }
 
 typedef float16x4_t va;

@@ -29,7 +29,11 @@
     {                                                                                                                  \
         zn_dot8_avx512vnni, ZN_DOT8_ROWS                                                                               \
     }
+#ifdef ZN_AVX512FP16
+#define ZN_HALF &zn_panels_avx512fp16
+#else
 #define ZN_HALF NULL
+#endif
 #ifdef ZN_AMX
 #define ZN_TILES &zn_tiles_amx
 #define ZN_DOTS16 &zn_tiles_bf16
