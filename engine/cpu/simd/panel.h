@@ -37,15 +37,15 @@ static inline int panel_skip(int left, int mr)
     return left < mr ? mr - left : 0;
 }
 
-/* After PANEL_CHAIN products, if it is not 0: acc is added to the sums before it.  An element that is short then never sums
- * up more. */
-INLINE void panel_fold(vf acc[][NV], elem *sum, const int mr, const int nv)
+/* After PANEL_CHAIN products, if it is not 0: acc is added to the sums before it, and begins anew.  An element that is short
+ * then never sums up more. */
+INLINE void panel_fold(vf acc[][NV], elem *sum, const bool first, const int mr, const int nv)
 {
     UNROLL_FOR (int r = 0; r < mr; r++)
         UNROLL_FOR (int j = 0; j < nv; j++) {
             elem *to = sum + (r * NV + j) * VL;
 
-            vf_store(to, vf_add(acc[r][j], vf_load(to)));
+            vf_store(to, first ? acc[r][j] : vf_add(acc[r][j], vf_load(to)));
             acc[r][j] = vf_set(0);
         }
 }
@@ -61,14 +61,12 @@ INLINE void panel_tile(const zn_panel *g, const int row, const int skip, const i
     elem sum[PANEL_CHAIN ? PANEL_MOST * NV * VL : 1];
     vf acc[PANEL_MOST][NV];
 
+    __asm__("" : "=m"(sum)); /* gcc does not see that the first fold writes them */
     UNROLL_FOR (int r = 0; r < mr; r++, ahead += g->ahead_ld, y += g->y_ld) {
         if (r % PANEL_SHARE == 0)
             x[r / PANEL_SHARE] = (const elem *)g->x + (size_t)(row + r) * ld;
-        UNROLL_FOR (int j = 0; j < nv; j++) {
+        UNROLL_FOR (int j = 0; j < nv; j++)
             acc[r][j] = vf_load((const elem *)g->w + j * VL);
-            if (PANEL_CHAIN > 0)
-                vf_store(sum + (r * NV + j) * VL, vf_set(0));
-        }
         if (end == PANEL_GATE)
             __builtin_prefetch(ahead, 0, 2);
         UNROLL_FOR (int j = 0; j < nv && end == PANEL_RES && VK == 1; j++) /* prefetch while the sums are computed */
@@ -77,8 +75,12 @@ INLINE void panel_tile(const zn_panel *g, const int row, const int skip, const i
     for (int c = 0; c < g->k; c += 4, w += 4 * nv * VL) {
         va a[PANEL_MOST];
 
-        if (PANEL_CHAIN > 0 && c > 0 && c % PANEL_EACH == 0)
-            panel_fold(acc, sum, mr, nv);
+        if (PANEL_CHAIN > 0 && c > 0 && c % PANEL_EACH == 0) {
+            if (c == PANEL_EACH)
+                panel_fold(acc, sum, true, mr, nv);
+            else
+                panel_fold(acc, sum, false, mr, nv);
+        }
 
         UNROLL_FOR (int r = 0; r < mr; r++) {
             if (PANEL_SHARE > 1 && r % PANEL_SHARE == 0)
