@@ -7,12 +7,17 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 #include "device.h"
 
 #ifndef zn_aligned_free /* what aligned_alloc() gave */
 #define zn_aligned_free free
 #endif
+
+enum { LARGE = 32 << 20 }; /* bytes */
 
 /* ZENITH_TILES: "off", or "avx512" to measure what a CPU without AMX has. */
 static const zn_tile_form *tiles_of(const zn_kernels *k, zn_isa isa)
@@ -84,13 +89,26 @@ static int cpu_threads(void *dev)
     return zn_pool_size(((zn_cpu *)dev)->pool);
 }
 
+/* In huge pages, where Linux gives them if asked: a page of 4 KB costs more to get than to fill. */
+static void *alloc_large(size_t size)
+{
+    const size_t huge = 2 << 20;
+    void *p = size > SIZE_MAX - huge ? NULL : aligned_alloc(huge, (size + huge - 1) / huge * huge);
+
+#ifdef MADV_HUGEPAGE
+    if (p)
+        madvise(p, size / huge * huge, MADV_HUGEPAGE);
+#endif
+    return p;
+}
+
 static void *cpu_alloc(void *dev, size_t size)
 {
     (void)dev;
     if (size > SIZE_MAX - ZN_ALIGN)
         return NULL;
     size = (size + ZN_ALIGN - 1) / ZN_ALIGN * ZN_ALIGN;
-    return aligned_alloc(ZN_ALIGN, size ? size : ZN_ALIGN);
+    return size < LARGE ? aligned_alloc(ZN_ALIGN, size ? size : ZN_ALIGN) : alloc_large(size);
 }
 
 static void cpu_free(void *dev, void *ptr)
