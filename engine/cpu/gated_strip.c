@@ -39,6 +39,7 @@ typedef struct strip_job {
     size_t e_wide;                          /* ... and of wide and dw */
     const char *pw1, *dw, *pw2, *pw3, *pw4; /* [panel][bias, then channels or taps][outputs of the panel] */
     int k, outs;                            /* channels as whole vectors, or chunks; those computed */
+    int depth;                              /* of products: channels of x and what their steps need */
     int th, tw;                             /* pixels of a piece */
     int down, across;                       /* pieces of an image */
 } strip_job;
@@ -210,7 +211,7 @@ static void widen(const strip_job *job, const piece *p, int i, bool gate)
                              .y_ld = (size_t)(2 * width),
                              .x_ld = (size_t)job->k,
                              .rows = p->b - p->a,
-                             .k = job->k,
+                             .k = job->depth,
                              .n = 2 * width });
         if (gate) {
             const void *rows[3] = { wide_row(job, p, i - 2, o), wide_row(job, p, i - 1, o), wide_row(job, p, i, o) };
@@ -240,7 +241,7 @@ static void add_product(const strip_job *job, const piece *p, float *y, size_t y
                                .x_ld = (size_t)job->k,
                                .res_ld = res_ld,
                                .rows = p->j1 - p->j0,
-                               .k = job->k,
+                               .k = job->depth,
                                .n = zn_imin(f->nr, job->x.c - o) });
 }
 
@@ -263,7 +264,7 @@ static void finish(const strip_job *job, const piece *p, int i)
                                .y_ld = ld,
                                .x_ld = ld,
                                .rows = p->j1 - p->j0,
-                               .k = job->k,
+                               .k = job->depth,
                                .n = 2 * width,
                                .gate = true,
                                .ahead = ahead + o,
@@ -355,6 +356,7 @@ bool zn_cpu_gated_strips(zn_cpu *d, zn_tensor y, zn_tensor x, const zn_gated *w)
     job.e = job.tiles ? (job.low ? 4 : 2) : job.e_wide;
     job.outs = zn_round_up(x.c, job.tiles ? ZN_TILE / 2 : f->vl);
     job.k = zn_round_up(x.c, job.tiles ? ZN_TILE : f->vl);
+    job.depth = job.tiles ? job.k : zn_round_up(x.c, 4);
     whole = (size_t)job.k;
     if ((job.tiles ? 6 * (whole + ZN_TILE) * whole : 6 * (whole + 1) * whole) * job.e + 20 * whole * job.e_wide >
         ZN_SCRATCH)
