@@ -78,6 +78,9 @@ gchar *in_folder (const gchar *name);
 GeglBuffer *picture (const gchar *format, gint x, gint y, gint w, gint h, guint seed);
 gfloat     *pixels_of (GeglBuffer *buffer, const GeglRectangle *rect, const gchar *format);
 
+/* Whole numbers that babl made floats: it takes the conversion that was fastest, and not all give the same bits. */
+#define BABL_OFF 1e-6f
+
 /* The largest difference of two pictures of one size; NaN where one is NaN. */
 gdouble  difference (const gfloat *a, const gfloat *b, gsize n);
 gboolean all_finite (const gfloat *a, gsize n);
