@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <glib/gi18n-lib.h>
+
 #include "op-latent.h"
 
 #define STRIP 256     /* rows of a picture that are written at a time */
@@ -159,12 +161,21 @@ latent_begin (ZnOpLatent *latent, gint w, gint h, gint c, ZnOpRequest *request)
 
 /* Takes what has been written there. */
 static void
-latent_end (ZnOpLatent *latent, gfloat *data)
+latent_end (ZnOpLatent *latent, gfloat *data, ZnOpRequest *request)
 {
-  const gsize len = (gsize) latent->w * latent->h * latent->c;
+  const gsize len   = (gsize) latent->w * latent->h * latent->c;
+  gboolean    clean = TRUE;
 
   for (gsize i = 0; i < len; i++)
-    data[i] = isfinite (data[i]) ? data[i] : 0.0f;
+    if (! isfinite (data[i]))
+      {
+        data[i] = 0.0f; /* it would spread to every pixel that a network computes from it */
+        clean   = FALSE;
+      }
+  if (! clean)
+    zn_note_add (
+        &request->note,
+        _ ("The latent has values that are infinite or not a number: they are taken as 0."));
   zn_key_add (&latent->key, data, len * sizeof (gfloat));
   latent->bytes = g_bytes_new_take (data, len * sizeof (gfloat));
 }
@@ -192,7 +203,7 @@ zn_op_latent_get (ZnOpLatent          *latent,
   if (babl_format_get_type (format, 0) != babl_type ("float") || latents->channels == 3)
     format = zn_op_latent_format (latents->channels, babl_format_get_space (format));
   gegl_buffer_get (buffer, box, 1.0, format, data, GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
-  latent_end (latent, data);
+  latent_end (latent, data, request);
 
   return ZN_OK;
 }
@@ -230,7 +241,7 @@ zn_op_latent_get_planes (ZnOpLatent          *latent,
           data[((gsize) y * latent->w + x) * c + k] = row[x];
       }
   gegl_free (row);
-  latent_end (latent, data);
+  latent_end (latent, data, request);
 
   return ZN_OK;
 }

@@ -302,7 +302,8 @@ zn_op_request_end (ZnOpRequest *request, GeglOperationContext *context, zn_statu
     }
 
   zn_op_set_status (request->operation, request->base, "");
-  if (request->ran) /* a kept result says nothing about how it was made */
+  /* a kept result says nothing about how it was made, but its input may have a note */
+  if (request->ran || *request->note.text)
     {
       zn_op_set_text (request->operation, "note", request->base->note, request->note.text);
       set_flag (request->operation, "noted", request->base->noted, *request->note.text != '\0');

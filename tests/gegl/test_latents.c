@@ -710,6 +710,57 @@ test_refused_files_and_sizes (void)
   g_object_unref (in);
 }
 
+/* A value that is no number counts as 0, and a note says so: of a result that was kept, too. */
+static void
+test_latents_that_are_not_finite (void)
+{
+  static const gfloat       odd[]    = { NAN, INFINITY, -INFINITY };
+  static const gchar *const forms[]  = { "model=zenith-lite", "model=zenith-lite planes=1" };
+  static const gchar *const format[] = { "RGBA float", "Y float" };
+
+  for (guint k = 0; k < G_N_ELEMENTS (forms); k++)
+    {
+      const GeglRectangle box = { 0, 0, 5, k ? 4 * (3 + 2 * 8) : 3 };
+      const gsize         n   = (gsize) box.width * box.height * (k ? 1 : 4);
+      const gsize         at  = k ? 10 * 5 + 2 : 30; /* a row of the first plane */
+      gfloat             *z   = g_new (gfloat, n);
+      gfloat             *want;
+      GeglBuffer         *latent = gegl_buffer_new (&box, babl_format (format[k]));
+
+      for (gsize i = 0; i < n; i++)
+        z[i] = i == at ? 0.0f : 0.01f * (i % 100);
+      gegl_buffer_set (latent, &box, 0, babl_format (format[k]), z, GEGL_AUTO_ROWSTRIDE);
+      want = apply ("zenith:latent-decode", forms[k], latent, NULL, NULL);
+      for (guint i = 0; i <= G_N_ELEMENTS (odd); i++)
+        {
+          Run      run;
+          gfloat  *got;
+          gchar   *note, *status;
+          gboolean noted;
+
+          z[at] = i ? odd[i - 1] : 0.0f;
+          gegl_buffer_set (latent, &box, 0, babl_format (format[k]), z, GEGL_AUTO_ROWSTRIDE);
+          run = run_new ("zenith:latent-decode", forms[k], latent);
+          got = run_pixels (&run, &run.box);
+          CHECK (! difference (got, want, (gsize) run.box.width * run.box.height * 4),
+                 "%s: %g is not 0", forms[k], z[at]);
+          note   = run_text (&run, "note");
+          status = run_status (&run);
+          gegl_node_get (run.op, "noted", &noted, NULL);
+          CHECK (! *status, "%s: '%s'", forms[k], status);
+          CHECK (! ! strstr (note, "not a number") == (i > 0) && noted == (i > 0), "%s: %g: '%s'",
+                 forms[k], z[at], note);
+          g_free (note);
+          g_free (status);
+          g_free (got);
+          run_free (&run);
+        }
+      g_free (want);
+      g_free (z);
+      g_object_unref (latent);
+    }
+}
+
 /* A latent that is large beside the cache is a buffer of GEGL's: the same pixels. */
 static void
 test_large_latents (void)
@@ -730,6 +781,7 @@ main (int argc, char **argv)
   RUN (test_every_autoencoder);
   RUN (test_pictures_are_mirrored);
   RUN (test_refused_files_and_sizes);
+  RUN (test_latents_that_are_not_finite);
   RUN (test_large_autoencoders);
   RUN (test_video);
   RUN (test_refused_in_little_memory);
