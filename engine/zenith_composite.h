@@ -288,6 +288,15 @@ typedef struct zn_enhance_result {
     zn_note note;
 } zn_enhance_result;
 
+/* What was found in the picture for the settings `deblur`, `artefacts` and `noise` of a task that are 0, in their units.  -1: it was not
+ * looked for, or how much there is was not clear; 0: there is none, or too little to tell. */
+typedef struct zn_found {
+    double blur, artefacts, noise;
+    char text
+        [200]; /* the same for people: "blur of 1.3 pixels, no JPEG artifacts, noise of 4.25"; "": nothing was looked for */
+} zn_found;
+ZN_API void zn_enhance_found(zn_found *found, const zn_enhance_plan *plan, const zn_enhance_result *result);
+
 /* A plan for a picture of w x h.  side: the least side of a tile, for hosts that run whole pictures; 0: the usual one.  Opens the
  * network, which stays open as zn_use_begin() says.  A refusal leaves a plan of the picture's size. */
 ZN_API zn_status zn_enhance_describe(zn_enhance_plan *plan, zn_session *session, const zn_choice *choice,

@@ -55,6 +55,7 @@ typedef struct
   zn_error        refusal;       /* ... and its message */
   gchar         **measured;      /* the field of the property, or NULL */
   gdouble        *level[3];      /* ... of measured-red, -green, -blue */
+  gdouble        *fault[3]; /* ... of measured-blur, -artefacts, -noise: `measured` says these */
 } ZnOpTiled;
 
 typedef struct

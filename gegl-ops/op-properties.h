@@ -50,6 +50,22 @@
   zenith_property_level (measured_red) zenith_property_level (measured_green)                      \
       zenith_property_level (measured_blue)
 
+/* What is wrong with a picture, in words and as numbers. */
+#define zenith_property_found                                                                      \
+  property_string (measured, _ ("Found"), "")                                                      \
+      description (_ ("What was found in the picture for the settings that are 0"))                \
+          property_double (measured_blur, _ ("Blur that was found"), -1.0) description (           \
+              _ ("Standard deviation of the blur, in pixels; 0: there is none, -1: "               \
+                 "unclear, or not measured")) value_range (-1.0, 10.0) ui_meta ("visible", "0")    \
+              property_double (measured_artefacts, _ ("JPEG artifacts that were found"), -1.0)     \
+                  description (_ ("100 minus the quality of the JPEG file; 0: there are "          \
+                                  "none, -1: not measured")) value_range (-1.0, 100.0)             \
+                      ui_meta ("visible", "0")                                                     \
+                          property_double (measured_noise, _ ("Noise that was found"), -1.0)       \
+                              description (_ ("Standard deviation of the noise, of 255; "          \
+                                              "0: there is little, -1: not measured"))             \
+                                  value_range (-1.0, 100.0) ui_meta ("visible", "0")
+
 #define zenith_property_precision                                                                  \
   zenith_property_precision_as (                                                                   \
       _ ("Number format that a GPU computes in, and a CPU stores weights in; automatic: fp16 on "  \

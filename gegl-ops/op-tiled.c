@@ -135,6 +135,23 @@ show_measured (Tiling *tiling, const zn_noise_table *noise)
   g_free (text);
 }
 
+/* Shows what is wrong with the picture. */
+static void
+show_found (Tiling *tiling)
+{
+  static const gchar *const name[3]   = { "measured-blur", "measured-artefacts", "measured-noise" };
+  GeglOperation            *operation = tiling->request->operation;
+  zn_found                  found;
+
+  zn_enhance_found (&found, tiling->plan, &tiling->result);
+  zn_op_set_number (operation, name[0], tiling->task.fault[0], found.blur);
+  zn_op_set_number (operation, name[1], tiling->task.fault[1], found.artefacts);
+  zn_op_set_number (operation, name[2], tiling->task.fault[2], found.noise);
+  zn_op_set_text (operation, "measured", tiling->task.measured, found.text);
+  if (*found.text)
+    zn_op_verbose (operation, "found: %s", found.text);
+}
+
 /* What the network is told of the picture: the noise of the part that the host asked for, or of all. */
 static zn_status
 tiling_measure (Tiling *tiling, const zn_watcher *watch)
@@ -149,7 +166,9 @@ tiling_measure (Tiling *tiling, const zn_watcher *watch)
   if (tiling->plan->measured)
     status = zn_original_measure (&tiling->result, tiling->plan, &tiling->original, part, watch,
                                   &tiling->request->err);
-  if (! status)
+  if (! status && tiling->task.fault[0])
+    show_found (tiling);
+  else if (! status)
     show_measured (tiling, tiling->plan->how.seeks_noise ? &tiling->result.noise : NULL);
 
   return status;

@@ -37,6 +37,7 @@ property_double (strength, _("Strength"), 1.0)
 
 zenith_properties_of_a_run
 zenith_property_computed_by
+zenith_property_found
 
 #else
 
@@ -60,9 +61,13 @@ describe (GeglOperation *operation, gpointer data)
                               .fading    = o->fading,
                               .strength  = o->strength };
 
-  task->base   = ZN_OP_BASE (o);
-  task->status = zn_restore_describe (&task->plan, zn_op_session (), &choice, &how, task->width,
-                                      task->height, task->side, &task->refusal);
+  task->base     = ZN_OP_BASE (o);
+  task->measured = &o->measured;
+  task->fault[0] = &o->measured_blur;
+  task->fault[1] = &o->measured_artefacts;
+  task->fault[2] = &o->measured_noise;
+  task->status   = zn_restore_describe (&task->plan, zn_op_session (), &choice, &how, task->width,
+                                        task->height, task->side, &task->refusal);
 }
 
 static void

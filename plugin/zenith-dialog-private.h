@@ -43,6 +43,7 @@ struct _Dialog
   GtkWidget          *status;
   GtkWidget          *level;   /* the noise level that was found, or NULL */
   GtkWidget          *warning; /* hardly any was                  */
+  GtkWidget          *faults;  /* of the picture, that were found, or NULL */
   GtkWidget          *bar;
   GtkWidget          *prompt;             /* the entry, or NULL              */
   GtkWidget          *lock;               /* keeps the seed, or NULL         */

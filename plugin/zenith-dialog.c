@@ -92,6 +92,13 @@ zn_dialog_show_level (Dialog *d)
   const gdouble level = d->found.mean;
   gchar        *text  = NULL;
 
+  if (d->faults)
+    {
+      text = d->found.text && *d->found.text ? g_strdup_printf (_ ("Found: %s"), d->found.text)
+                                             : g_strdup ("");
+      zn_dialog_set_text (d->faults, text);
+      g_free (text);
+    }
   if (! d->level)
     return;
 
@@ -114,7 +121,7 @@ zn_dialog_show_level (Dialog *d)
 static void
 set_measured (Dialog *d, ZnNoise *noise)
 {
-  if (noise->mean >= 0.0)
+  if (noise->mean >= 0.0 || d->faults)
     {
       g_free (d->found.text);
       d->found = *noise;
@@ -443,6 +450,12 @@ controls_new (Dialog *d)
     {
       d->warning = text_new (CONTROLS_WIDTH, _ (little_noise));
       gtk_box_pack_start (GTK_BOX (box), d->warning, FALSE, FALSE, 0);
+    }
+  if (! d->any_filter &&
+      gegl_operation_find_property (d->settings->filter->operation, "measured-blur"))
+    {
+      d->faults = text_new (CONTROLS_WIDTH, "X\nX");
+      gtk_box_pack_start (GTK_BOX (box), d->faults, FALSE, FALSE, 0);
     }
 
   return box;

@@ -22,6 +22,7 @@ static bool enhance(const options *o, const zn_enhance_plan *plan, zn_array *pic
     zn_array out = { NULL, plan->h, plan->w, 3 };
     const zn_sink sink = { write_array, &out };
     zn_enhance_result result;
+    zn_found found;
     bool ok;
 
     if (plan->nothing)
@@ -37,6 +38,9 @@ static bool enhance(const options *o, const zn_enhance_plan *plan, zn_array *pic
         if (o->progress && plan->how.seeks_noise)
             fprintf(stderr, "measured noise, of 255: red %.2f, green %.2f, blue %.2f\n", (double)result.noise.median[0],
                     (double)result.noise.median[1], (double)result.noise.median[2]);
+        zn_enhance_found(&found, plan, &result);
+        if (o->progress && *found.text)
+            fprintf(stderr, "found: %s\n", found.text);
     }
     ok = ok && save_picture(o->word[1], &out, info, err);
     free(out.data);

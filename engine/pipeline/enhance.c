@@ -7,11 +7,13 @@
  *   |     |     |  */
 #include "../core/ints.h"
 #include "../core/status.h"
+#include "../zenith_number.h"
 #include "damage.h"
 #include "enhance.h"
 #include "session.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,6 +138,7 @@ zn_status zn_enhance_describe(zn_enhance_plan *p, zn_session *session, const zn_
     if (!s && how->first)
         s = add_first(p, err);
     p->measured = seeks_noise(&p->how) || seeks_damage(how);
+    zn_key_add(&p->network, (bool[]){ seeks_noise(&p->how), seeks_damage(how) }, 2 * sizeof(bool));
     p->key = p->network;
     add_settings(&p->key, how);
     zn_key_add(&p->key, &how->fading, sizeof how->fading);
@@ -206,6 +209,46 @@ void zn_enhance_key_measured(zn_key *key, const zn_enhance_plan *p, const zn_enh
             zn_key_add(key, d->low, sizeof d->low);
             zn_key_add(key, d->high, sizeof d->high);
         }
+    }
+}
+
+/* Whether the picture was looked at for a setting. */
+static bool is_sought(const zn_enhance_plan *p, const char *key)
+{
+    for (int i = 0; i < p->how.n_set; i++)
+        if (!strcmp(p->how.set[i].key, key))
+            return p->how.set[i].value == 0 && seeks_damage(&p->how);
+    return false;
+}
+
+static void add_phrase(zn_found *f, const char *phrase)
+{
+    const size_t n = strlen(f->text);
+
+    snprintf(f->text + n, sizeof f->text - n, "%s%s", n ? ", " : "", phrase);
+}
+
+void zn_enhance_found(zn_found *f, const zn_enhance_plan *p, const zn_enhance_result *result)
+{
+    const zn_faults *d = &result->damage;
+    const double blur = rint(20 * (double)d->blur) / 20; /* in its steps: 1.35, not 1.35000002 */
+    char number[ZN_NUMBER_SIZE], phrase[64];
+
+    *f = (zn_found){ -1, -1, -1, "" };
+    if (is_sought(p, "blur")) {
+        f->blur = blur < 0 ? 0 : blur > 0 ? blur : -1;
+        snprintf(phrase, sizeof phrase, zn_tr("blur of %s pixels"), zn_number_print(number, blur));
+        add_phrase(f, blur > 0 ? phrase : blur < 0 ? zn_tr("no blur") : zn_tr("blur unclear"));
+    }
+    if (is_sought(p, "artefacts")) {
+        f->artefacts = (double)d->artefacts;
+        snprintf(phrase, sizeof phrase, zn_tr("JPEG artifacts of %s"), zn_number_print(number, f->artefacts));
+        add_phrase(f, f->artefacts > 0 ? phrase : zn_tr("no JPEG artifacts"));
+    }
+    if (is_sought(p, "noise")) {
+        f->noise = (double)d->noise;
+        snprintf(phrase, sizeof phrase, zn_tr("noise of %s"), zn_number_print(number, f->noise));
+        add_phrase(f, f->noise > 0 ? phrase : zn_tr("little noise"));
     }
 }
 

@@ -609,6 +609,9 @@ run_noise (const Run *run)
   ZnNoise noise = { -1.0, NULL };
   gdouble red, green, blue;
 
+  if (gegl_node_find_property (run->op, "measured-blur"))
+    gegl_node_get (run->op, "measured", &noise.text, NULL);
+
   if (gegl_node_find_property (run->op, "measured-red"))
     {
       gegl_node_get (run->op, "measured-red", &red, "measured-green", &green, "measured-blue",

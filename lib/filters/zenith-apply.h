@@ -115,11 +115,11 @@ typedef struct
   gdouble x, y, size, angle;
 } ZnFrame;
 
-/* The noise of a picture, of 255. */
+/* The noise of a picture, of 255, or what else is wrong with it. */
 typedef struct
 {
   gdouble mean; /* of red, green and blue; < 0: none was measured */
-  gchar  *text; /* for people: each of them, or NULL; free it */
+  gchar  *text; /* for people: each of them, or all that was found, or NULL; free it */
 } ZnNoise;
 
 /* The engine and the precision that made a buffer's pixels ("avx2 fp32"), for one that was the

@@ -173,6 +173,7 @@ for command in denoise restore "upscale scale=3 model=small"; do
 done
 expect 0 '\(63, 99, 3\)' "three times as large" head -c 128 "$tmp/better.npy"
 expect 0 'measured noise, of 255: red' "denoise: what was measured" better denoise "$tmp/grey.npy" "$tmp/better.npy" --set model=fast --progress
+expect 0 'found: blur unclear, no JPEG artifacts, little noise' "restore: what was found" better restore "$tmp/grey.npy" "$tmp/better.npy" --progress
 expect 0 'strength .* 0 to 1.5 \(1\)$' "help: the settings of a command, with their defaults" "$zenith" denoise --help
 expect 0 'model .*\(faithful\)' "help: the same" "$zenith" help upscale
 expect 0 '^  zenith find PICTURE' "help: a command without settings" "$zenith" find -h

@@ -96,6 +96,9 @@ filter "denoise with all properties" zenith:denoise model=fast strength=1.5 luma
 ZENITH_VERBOSE=1 run "$picture" -o "$tmp/out.png" -- zenith:denoise model=fast
 check "the measured noise is said when asked for" "stderr is: $(cat "$tmp/stderr")" \
   grep -qE '^zenith:denoise: measured noise: red [0-9.]+, green [0-9.]+, blue [0-9.]+ of 255$' "$tmp/stderr"
+ZENITH_VERBOSE=1 run "$picture" -o "$tmp/out.png" -- zenith:restore
+check "what was found is said when asked for" "stderr is: $(cat "$tmp/stderr")" \
+  grep -qE '^zenith:restore: found: .*blur.*, .*JPEG.*, .*noise' "$tmp/stderr"
 ZENITH_VERBOSE=1 filter "a given level is not measured" zenith:denoise model=fast sigma=10
 # Every preset, as a script would take it.
 for preset in "$root"/presets/*.preset; do

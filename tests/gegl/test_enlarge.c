@@ -275,6 +275,80 @@ test_restore_is_told (void)
   g_object_unref (in);
 }
 
+/* Blocks of 8x8 with multiples of a cosine along x, along y, and both, as JPEG files of a low quality have them. */
+static GeglBuffer *
+blocks (void)
+{
+  const GeglRectangle box    = { 0, 0, 160, 128 };
+  GeglBuffer         *buffer = gegl_buffer_new (&box, babl_format ("R'G'B' u8"));
+  guchar             *pixels = g_malloc (160 * 128 * 3), *p = pixels;
+
+  for (gint y = 0; y < 128; y++)
+    for (gint x = 0; x < 160; x++, p += 3)
+      {
+        const guint   seed  = (guint) (y / 8 * 20 + x / 8 + 1) * 2654435761u;
+        const gdouble along = cos ((2 * (x % 8) + 1) * G_PI / 16);
+        const gdouble down  = cos ((2 * (y % 8) + 1) * G_PI / 16);
+
+        p[0] = p[1] = p[2] = (guchar) (96.5 + (seed >> 26) + 8 * (1 + (seed >> 8) % 3) * along +
+                                       8 * (1 + (seed >> 12) % 3) * down +
+                                       8 * (1 + (seed >> 16) % 3) * along * down);
+      }
+  gegl_buffer_set (buffer, &box, 0, babl_format ("R'G'B' u8"), pixels, GEGL_AUTO_ROWSTRIDE);
+  g_free (pixels);
+
+  return buffer;
+}
+
+static void
+numbers_of (const Run *run, gdouble number[3])
+{
+  gegl_node_get (run->op, "measured-blur", &number[0], "measured-artefacts", &number[1],
+                 "measured-noise", &number[2], NULL);
+}
+
+/* What restore found can be read; what is given replaces it. */
+static void
+test_restore_says_what_it_found (void)
+{
+  GeglBuffer *in   = blocks ();
+  Run         run  = run_new ("zenith:restore", "", in);
+  gchar      *text = run_text (&run, "measured"), *number;
+  gdouble     found[3];
+
+  numbers_of (&run, found);
+  CHECK (! *text && found[0] == -1.0 && found[2] == -1.0, "before anything ran: '%s', %g", text,
+         found[0]);
+  g_free (text);
+
+  g_free (run_pixels (&run, &run.box));
+  text = run_text (&run, "measured");
+  numbers_of (&run, found);
+  number = g_strdup_printf ("JPEG artifacts of %.0f,", found[1]);
+  CHECK (found[1] > 0.0 && strstr (text, number), "%g: '%s'", found[1], text);
+  CHECK (strstr (text, "blur") && found[2] == 0.0 && strstr (text, "little noise"), "'%s'", text);
+  g_free (number);
+  g_free (text);
+
+  /* it settles: hosts render once more when they are told of a change, not endlessly */
+  for (gint i = 0; i < 2; i++)
+    {
+      while (g_main_context_iteration (NULL, FALSE))
+        ;
+      g_free (run_pixels (&run, GEGL_RECTANGLE (i * 50, i, 64, 64)));
+    }
+
+  set_properties (run.op, "deblur=-1 artefacts=60 noise=3");
+  g_free (run_pixels (&run, &run.box));
+  text = run_text (&run, "measured");
+  numbers_of (&run, found);
+  CHECK (! *text && found[0] == -1.0 && found[1] == -1.0 && found[2] == -1.0, "given: '%s', %g",
+         text, found[1]);
+  g_free (text);
+  run_free (&run);
+  g_object_unref (in);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -297,6 +371,7 @@ main (int argc, char **argv)
       RUN (test_bad_values);
       RUN (test_failures);
       RUN (test_restore_is_told);
+      RUN (test_restore_says_what_it_found);
     }
 
   return ops_end ();

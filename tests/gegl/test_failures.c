@@ -540,9 +540,9 @@ test_answers_in_automatic_dialogs (void)
   static const struct
   {
     const gchar *property, *visible;
-  } answers[] = { { "status", "failed" },  { "note", "noted" },  { "failed", "0" },
-                  { "noted", "0" },        { "memory", "0" },    { "measured", NULL },
-                  { "measured-red", "0" }, { "taken-size", "0" } };
+  } answers[] = { { "status", "failed" },  { "note", "noted" },      { "failed", "0" },
+                  { "noted", "0" },        { "memory", "0" },        { "measured", NULL },
+                  { "measured-red", "0" }, { "measured-blur", "0" }, { "taken-size", "0" } };
   guint   n_operations, n_seen = 0;
   gchar **operations = gegl_list_operations (&n_operations);
 

@@ -243,6 +243,54 @@ static void test_a_sharp_picture_is_told_so(void)
 }
 
 /* A picture without the colours of its noise comes first, unless there is said to be none; a region is part of the whole, to the bit. */
+/* What was found is told in words and in numbers, but for settings that are given. */
+static void test_what_was_found(void)
+{
+    static const struct {
+        zn_restore how;
+        zn_faults damage;
+        double blur, artefacts, noise;
+        const char *text;
+    } cases[] = {
+        { { 0, 0, 0, .strength = 1 },
+          { .blur = 1.35f, .artefacts = 35, .noise = 4.25f },
+          1.35,
+          35,
+          4.25,
+          "blur of 1.35 pixels, JPEG artifacts of 35, noise of 4.25" },
+        { { 0, 0, 0, .strength = 1 }, { .blur = -1 }, 0, 0, 0, "no blur, no JPEG artifacts, little noise" },
+        { { 0, -1, -1, .strength = 1 }, { .blur = 0, .noise = 9 }, -1, -1, -1, "blur unclear" },
+        { { 2, 0, 5, .strength = 1 }, { .blur = 1, .artefacts = 7, .noise = 9 }, -1, 7, -1, "JPEG artifacts of 7" },
+        { { 2, 9, 0, .strength = 1 }, { 0 }, -1, -1, -1, "" }, /* the network alone finds the noise */
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const zn_enhance_result result = { .damage = cases[i].damage };
+        zn_enhance_plan plan;
+        zn_error err;
+        zn_found f;
+
+        CHECK(!zn_restore_describe(&plan, session, NULL, &cases[i].how, 64, 48, 0, &err), "'%s'", err.text);
+        zn_enhance_found(&f, &plan, &result);
+        CHECK(f.blur == cases[i].blur && f.artefacts == cases[i].artefacts && f.noise == cases[i].noise,
+              "%zu: %g %g %g", i, f.blur, f.artefacts, f.noise);
+        CHECK(!strcmp(f.text, cases[i].text), "%zu: '%s'", i, f.text);
+    }
+}
+
+/* What was measured for one task is not taken for another, which needs more. */
+static void test_what_a_measurement_is(void)
+{
+    zn_upscale u = zn_upscale_defaults();
+    zn_enhance_plan a, b;
+
+    u.model = "crisp";
+    CHECK(!zn_upscale_describe(&a, session, NULL, &u, 64, 48, 0, NULL), "not planned");
+    u.artefacts = 20;
+    CHECK(!zn_upscale_describe(&b, session, NULL, &u, 64, 48, 0, NULL), "not planned");
+    CHECK(a.network.a != b.network.a, "given artefacts were measured");
+}
+
 static void test_crisp_sees_less_noise(void)
 {
     enum { W = 52, H = 44, LEN = 4 * W * H * 3 };
@@ -398,6 +446,8 @@ int main(void)
     RUN(test_a_clean_picture);
     RUN(test_fading);
     RUN(test_a_sharp_picture_is_told_so);
+    RUN(test_what_was_found);
+    RUN(test_what_a_measurement_is);
     RUN(test_crisp_sees_less_noise);
     RUN(test_crisp_leaves_clean_pictures);
     RUN(test_enlarging);
