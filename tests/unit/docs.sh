@@ -59,10 +59,19 @@ bad=$(grep -ohE 'procedure *= "[^"]*"' lib/filters/zenith-filters.c | cut -d'"' 
 done)
 check "and there are its controls" "${bad//$'\n'/ }"
 
+# Every variable of the environment that the code reads has its row, or is one of those for tests; and the other way round.
+# read_in FOLDER...: their names; told: those that the two pages tell.
+read_in() { grep -rohE --include='*.[ch]' '"ZENITH_[A-Z_]+"' "$@" | tr -d '"' | sort -u; }
+told() { sed -nE '/^## The environment/,/^## /s/^\| ([^|]*) \|.*/\1/p; /^Only tests and measurements/,/^$/p' docs/scripting.md CONTRIBUTING.md | grep -oE '`ZENITH_[A-Z_]+`' | tr -d '`' | sort; }
+variables=$(read_in engine gegl-ops plugin batch lib)
+check "$(wc -w <<<"$variables") variables are told once each" "$(diff <(echo "$variables") <(told) | grep '^[<>]' | tr '\n' ' ')"
+
 # The check itself must be able to fail.
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 printf '# A page\n\nSee [here](there.md), [this](#a-page) and\n[that](page.md#gone), not `[x](y)`.\n' >"$tmp/page.md"
 check "a dead link and a dead anchor are seen" "$([ "$(dead "$tmp/page.md" | wc -l)" = 2 ] || dead "$tmp/page.md" | tr '\n' ' ')"
+echo 'getenv ("ZENITH_UNHEARD_OF");' >"$tmp/new.c"
+check "a variable that nobody tells is seen" "$(comm -23 <(read_in "$tmp") <(told) | grep -qx ZENITH_UNHEARD_OF || echo "it is not")"
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]
