@@ -79,6 +79,8 @@ int npy_rank(const char *path);
  * how many there were. */
 size_t clean_numbers(float *x, size_t len);
 void say_cleaned(size_t n, const char *what); /* prints a line, but for 0 */
+/* Whether a result is one: that of damaged weights, or of huge values, is not.  False, and the message in err. */
+bool check_numbers(const float *x, size_t len, zn_error *err);
 
 /* Videos have four axes, and are read and written frame by frame.  To write one: its sizes are in frames.  Closing with ok
  * false leaves no file. */

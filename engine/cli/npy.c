@@ -260,6 +260,16 @@ bool npy_write(const char *path, const zn_array *a, int rank, zn_error *err)
     return !zn_output_end(&out, ZN_OK, err);
 }
 
+bool check_numbers(const float *x, size_t len, zn_error *err)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!isfinite(x[i])) {
+            snprintf(err->text, sizeof err->text, "The network's result is not finite.");
+            return false;
+        }
+    return true;
+}
+
 static bool write_frame(void *cookie, int32_t i, float *frame)
 {
     npy_video *v = cookie;

@@ -146,7 +146,9 @@ int cmd_run(const options *o)
     for (int i = 0; i < n_out; i++) {
         const char *path = file_of(o->out, o->n_out, info->out[i]);
 
-        if (path && !npy_write(path, &out[i], out[i].h == 1 && out[i].w == 1 && rank == 1 ? 1 : 3, &err)) {
+        if (path &&
+            (!check_numbers(out[i].data, zn_array_len(&out[i]), &err) ||
+             !npy_write(path, &out[i], out[i].h == 1 && out[i].w == 1 && rank == 1 ? 1 : 3, &err))) {
             fail("%s", err.text);
             goto end;
         }

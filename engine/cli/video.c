@@ -10,7 +10,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,13 +47,10 @@ static bool folder_frame(void *cookie, int32_t i, float *frame)
     folder *f = cookie;
     char path[4096];
 
-    for (size_t j = 0; j < (size_t)f->h * (size_t)f->w * 3; j++) {
-        if (!isfinite(frame[j])) {
-            snprintf(f->err.text, sizeof f->err.text, "The network's result is not finite.");
-            return false;
-        }
+    if (!check_numbers(frame, (size_t)f->h * (size_t)f->w * 3, &f->err))
+        return false;
+    for (size_t j = 0; j < (size_t)f->h * (size_t)f->w * 3; j++)
         f->part[j] = 0.5f * frame[j] + 0.5f;
-    }
     snprintf(path, sizeof path, "%s/%06d.%s", f->path, i + 1, picture_writes_png() ? "png" : "ppm");
     if (!picture_write(path, &(zn_array){ f->part, f->h, f->w, 3 }, NULL, picture_writes_png(), &f->err))
         return false;

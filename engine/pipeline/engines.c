@@ -3,6 +3,7 @@
 #include "engines.h"
 
 #include "../zenith_bench.h"
+#include "../zenith_number.h"
 #include "contest.h"
 #include "early.h"
 
@@ -151,17 +152,29 @@ int zn_engine_list(zn_engine_info *list, int max)
     return N_ENGINES;
 }
 
+/* *n = $ZENITH_THREADS; 0: it is not set. */
+static zn_status wanted_threads(int *n, zn_error *err)
+{
+    const char *text = getenv("ZENITH_THREADS");
+    double value = 0;
+
+    if (text && *text && !(zn_number_parse(&value, text, NULL) && value >= 0 && value <= 1e9 && value == (int)value))
+        return zn_fail(err, ZN_E_USAGE, "%s must be a number of threads, such as 4, not '%s'", "ZENITH_THREADS", text);
+    *n = (int)value;
+    return ZN_OK;
+}
+
 static zn_status open_engine(zn_engine **out, const char *name, reach which, int n_threads, zn_error *err)
 {
-    const char *env = getenv("ZENITH_THREADS");
     zn_error unseen = { "" };
     zn_engine *e;
+    zn_status s;
 
     *out = NULL;
     if (err)
         err->text[0] = 0;
-    if (n_threads <= 0 && env)
-        n_threads = atoi(env);
+    if (n_threads <= 0 && (s = wanted_threads(&n_threads, err)))
+        return s;
     if (n_threads <= 0)
         n_threads = zn_cpu_count();
     if (n_threads > 256)

@@ -400,6 +400,7 @@ expect 1 'is 16 x 16, the picture 24 x 16' "a map of another size" map_run "$tmp
 # One NaN and one infinity: said, and the result is finite.
 { head -c 128 "$tmp/x.npy"; printf '\x00\x00\xc0\x7f\x00\x00\x80\x7f'; tail -c +137 "$tmp/x.npy"; } >"$tmp/nan.npy"
 finite() { "$zenith" run denoise-fast --weights "$golden/denoise.safetensors" --set sigma=9 --in "x=$1" --out "y=$2"; }
+expect 1 "network's result is not finite" "a result that is not finite" "$zenith" run denoise-fast --weights "$tmp/nan.safetensors" --set sigma=9 --in "x=$tmp/x.npy" --out "y=$tmp/none.npy"
 expect 0 '2 values of x are infinite or not a number' "pixels that are not finite" finite "$tmp/nan.npy" "$tmp/y1.npy"
 expect 0 '' "the same with zeros" finite "$tmp/x.npy" "$tmp/y2.npy"
 expect 0 '' "pixels that are not finite count as 0" cmp "$tmp/y1.npy" "$tmp/y2.npy"

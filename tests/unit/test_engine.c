@@ -322,6 +322,40 @@ static void cancel_inside_a_layer(void)
     zn_engine_close(&slow);
 }
 
+/* A number of threads that makes no sense is refused, as other variables are; 0 and nothing: one per core. */
+static void a_number_of_threads_makes_sense(void)
+{
+    static const struct {
+        const char *text;
+        int threads; /* -1: refused */
+    } cases[] = { { "3", 3 },  { "", 0 },    { "0", 0 },    { "100000", 256 }, { "-1", -1 },
+                  { "x", -1 }, { "2x", -1 }, { "1.5", -1 }, { "1,5", -1 },     { "99999999999999999999", -1 } };
+    char *was = getenv("ZENITH_THREADS") ? strdup(getenv("ZENITH_THREADS")) : NULL;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        zn_engine *e = NULL;
+        zn_error err;
+        zn_status s;
+
+        setenv("ZENITH_THREADS", cases[i].text, 1);
+        s = zn_engine_open(&e, "scalar", 0, &err);
+        if (cases[i].threads < 0)
+            CHECK(s == ZN_E_USAGE && strstr(err.text, "ZENITH_THREADS must be"), "'%s': %d '%s'", cases[i].text, s,
+                  err.text);
+        else
+            CHECK(!s && (!cases[i].threads || zn_engine_threads(e) == cases[i].threads), "'%s': '%s'", cases[i].text,
+                  err.text);
+        zn_engine_close(&e);
+        CHECK(!zn_engine_open(&e, "scalar", 2, &err), "a given number looks at the variable: '%s'", err.text);
+        zn_engine_close(&e);
+    }
+    if (was)
+        setenv("ZENITH_THREADS", was, 1);
+    else
+        unsetenv("ZENITH_THREADS");
+    free(was);
+}
+
 int main(void)
 {
     zn_error err = { "" };
@@ -336,6 +370,7 @@ int main(void)
     RUN(pictures_have_three_channels);
     RUN(cut_between_characters);
     RUN(translated);
+    RUN(a_number_of_threads_makes_sense);
     RUN(a_slower_engine_is_noted);
     RUN(a_file_is_whole_or_unchanged);
     zn_engine_close(&engine);
