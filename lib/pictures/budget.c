@@ -2,26 +2,27 @@
 /* budget.c - what pictures may cost. */
 
 #include "budget.h"
+#include "zenith_number.h"
 #include "zenith-settings.h"
 
 #define DEFAULT_MIB 1024
 #define FLOOR ((guint64) 512 << 20)
 #define PER_BYTE 512
 
-/* "500" is in MiB, "4G" in GiB: as the engine reads it, which also says what it does
+/* "500" is in MiB, "1.5G" in GiB: as the engine reads it, which also says what it does
  * not understand. */
 static gsize
 parse_memory (const gchar *text)
 {
-  gchar  *end;
-  guint64 mib = text ? g_ascii_strtoull (text, &end, 10) : 0;
+  const char *end;
+  gdouble     mib = 0.0;
 
-  if (mib && (*end == 'G' || *end == 'g'))
-    mib *= 1024;
-  if (! mib || mib > (G_MAXSIZE >> 21))
+  if (text && zn_number_parse (&mib, text, &end) && (*end == 'G' || *end == 'g'))
+    mib *= 1024.0;
+  if (! (mib >= 1.0 && mib <= 1e9))
     mib = DEFAULT_MIB;
 
-  return (gsize) mib << 20;
+  return (gsize) (mib * 1048576.0);
 }
 
 void

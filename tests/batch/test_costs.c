@@ -211,6 +211,28 @@ static void limits(void)
     check(zn_share_memory(&share, G_MAXUINT64 / 2, NULL), "ours have no limit", "they have");
 }
 
+/* ZENITH_MEMORY says what it says to the engine. */
+static void memory_that_is_set(void)
+{
+    static const struct {
+        const char *text;
+        guint64 mib; /* 0: the default */
+    } cases[] = { { "600", 600 }, { "1.5G", 1536 }, { "1e3", 1000 }, { "2g", 2048 }, { "600M", 600 },
+                  { "", 0 },      { "abc", 0 },     { "-5", 0 },     { "0", 0 },     { "1e999", 0 } };
+    ZnBudget usual;
+
+    zn_budget_init(&usual);
+    for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+        ZnBudget own;
+
+        g_setenv("ZENITH_MEMORY", cases[i].text, TRUE);
+        zn_budget_init(&own);
+        check(own.limit == (cases[i].mib ? cases[i].mib * MIB : usual.limit), "a limit of memory that is set",
+              cases[i].text);
+    }
+    g_unsetenv("ZENITH_MEMORY");
+}
+
 /* So many colour spaces in a process, and no more; those that it has, it reads again. */
 static void spaces(void)
 {
@@ -267,6 +289,7 @@ int main(void)
     setrlimit(RLIMIT_CPU, &limit);
 
     limits();
+    memory_that_is_set();
     stopped();
     zero_steps();
     costly_pointers(&b, &r, 1, 30);
