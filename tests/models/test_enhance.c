@@ -261,7 +261,7 @@ static void test_what_was_found(void)
         { { 0, 0, 0, .strength = 1 }, { .blur = -1 }, 0, 0, 0, "no blur, no JPEG artifacts, little noise" },
         { { 0, -1, -1, .strength = 1 }, { .blur = 0, .noise = 9 }, -1, -1, -1, "blur unclear" },
         { { 2, 0, 5, .strength = 1 }, { .blur = 1, .artefacts = 7, .noise = 9 }, -1, 7, -1, "JPEG artifacts of 7" },
-        { { 2, 9, 0, .strength = 1 }, { 0 }, -1, -1, -1, "" }, /* the network alone finds the noise */
+        { { 2, 9, 0, .strength = 1 }, { .noise = 0 }, -1, -1, -1, "" }, /* the network alone finds the noise */
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
