@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* test_real.c - published weights on real photographs: the taef2 pair on Kodak pictures goes round with the
  * quality that the reference framework gives, to 0.02 dB; skips where the data is absent.  The shipped upscalers on the samples,
- * in the precision that `auto` chooses: one level and 0.02 dB from fp32. */
+ * in the precision that `auto` chooses: one level and 0.02 dB from fp32; so the smaller denoisers, on 54 photographs. */
 #include "../unit/test.h"
 
 #include "zenith.h"
@@ -24,22 +24,33 @@ static const char *data_dir(void)
     return env && *env ? env : ZN_SOURCE_ROOT "/../shared/data";
 }
 
-static bool load_picture(float *rgb, const char *path, int side)
+/* A square of the picture: its corner, or its middle. */
+static bool load_square(float *rgb, const char *path, int side, bool middle)
 {
     GeglBuffer *buffer = NULL;
     GeglNode *graph = gegl_node_new();
     GeglNode *load = gegl_node_new_child(graph, "operation", "gegl:load", "path", path, NULL);
     GeglNode *sink = gegl_node_new_child(graph, "operation", "gegl:buffer-sink", "buffer", &buffer, NULL);
+    int x = 0, y = 0;
 
     gegl_node_link(load, sink);
     gegl_node_process(sink);
     g_object_unref(graph);
     if (!buffer)
         return false;
-    gegl_buffer_get(buffer, GEGL_RECTANGLE(0, 0, side, side), 1.0, babl_format("R'G'B' float"), rgb,
+    if (middle) {
+        x = (gegl_buffer_get_width(buffer) - side) / 2;
+        y = (gegl_buffer_get_height(buffer) - side) / 2;
+    }
+    gegl_buffer_get(buffer, GEGL_RECTANGLE(x, y, side, side), 1.0, babl_format("R'G'B' float"), rgb,
                     GEGL_AUTO_ROWSTRIDE, GEGL_ABYSS_NONE);
     g_object_unref(buffer);
-    return true;
+    return x >= 0 && y >= 0;
+}
+
+static bool load_picture(float *rgb, const char *path, int side)
+{
+    return load_square(rgb, path, side, false);
 }
 
 static zn_model *enc, *dec;
@@ -165,6 +176,145 @@ static void upscalers_in_half_precision(void)
     zn_engine_close(&engine);
 }
 
+/* ---- denoisers -------------------------------------------------------------------------------------------------- */
+
+enum { PART = 256, PART_LEN = PART * PART * 3 };
+
+static float part[PART_LEN], clean_part[PART_LEN], in_half[PART_LEN], in_full[PART_LEN];
+
+static int by_path(gconstpointer a, gconstpointer b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sorted, so that the noise of each is the same everywhere. */
+static GPtrArray *pictures(void)
+{
+    static const char *const sets[] = { "Kodak24", "CC", "RNI15" };
+    GPtrArray *all = g_ptr_array_new_with_free_func(g_free);
+
+    for (int i = 0; i < 3; i++) {
+        char *folder = g_build_filename(data_dir(), "testsets", sets[i], NULL);
+        GDir *dir = g_dir_open(folder, 0, NULL);
+        const char *name;
+
+        while (dir && (name = g_dir_read_name(dir)))
+            if (!strstr(name, "_mean"))
+                g_ptr_array_add(all, g_build_filename(folder, name, NULL));
+        if (dir)
+            g_dir_close(dir);
+        g_free(folder);
+    }
+    g_ptr_array_sort(all, by_path);
+    return all;
+}
+
+/* Reads the middle of picture i into `part`.  Those of Kodak24 get noise; what is without it is in clean_part, if there is such a
+ * thing.  Returns the level of the noise, 0: not known. */
+static int read_part(const char *path, int i, bool *has_clean, bool *ok)
+{
+    static const int levels[] = { 10, 25, 50 };
+    const bool clean = strstr(path, "Kodak24"), cc = strstr(path, "_real");
+
+    *has_clean = clean || cc;
+    *ok = load_square(part, path, PART, true);
+    memcpy(clean_part, part, sizeof part);
+    if (cc && *ok) {
+        char **halves = g_strsplit(path, "_real", 2);
+        char *mean = g_strconcat(halves[0], "_mean", halves[1], NULL);
+
+        *ok = load_square(clean_part, mean, PART, true);
+        g_free(mean);
+        g_strfreev(halves);
+    }
+    if (!clean)
+        return 0;
+    zn_noise_fill(part, PART_LEN, (uint64_t)i, 0);
+    for (int k = 0; k < PART_LEN; k++) {
+        const float v = clean_part[k] + part[k] * (float)levels[i % 3] / 255;
+
+        part[k] = v < 0 ? 0 : v > 1 ? 1 : v;
+    }
+    return levels[i % 3];
+}
+
+static zn_status denoise(float *to, zn_model *m, double sigma)
+{
+    const zn_value set = { "sigma", sigma };
+    const zn_job job = { .set = &set, .n_set = 1 };
+    const zn_array x = { part, PART, PART, 3 };
+    zn_array y = { to, PART, PART, 3 };
+
+    return zn_model_run(m, &x, 1, &y, &job, NULL);
+}
+
+/* All pictures with a model in both precisions: a level that is given, which may be far too small, or measured. */
+static void compare_denoiser(zn_engine *engine, const char *id, const GPtrArray *all)
+{
+    const bool ci = getenv("CI");
+    zn_model *full = NULL, *half = NULL;
+    double most = 0, loss = 0;
+    const char *worst = "";
+    int differ = 0;
+    bool ok = !zn_model_open(&full, engine, id, &(zn_open){ .precision = "fp32" }, NULL) &&
+        !zn_model_open(&half, engine, id, &(zn_open){ .precision = "auto" }, NULL);
+
+    for (int i = 0; ok && i < (int)all->len; i++) {
+        const char *path = g_ptr_array_index(all, i);
+        bool has_clean;
+        const int level = read_part(path, i, &has_clean, &ok);
+        const double told[] = { level ? level : 8, 0, 15 };
+
+        for (int k = 0; ok && k < (ci ? 3 : 1); k++) {
+            double here = 0;
+
+            ok = !denoise(in_full, full, told[k]) && !denoise(in_half, half, told[k]);
+            for (int j = 0; j < PART_LEN; j++)
+                here = test_larger(here, 255 * fabs((double)in_full[j] - (double)in_half[j]));
+            if (here > most)
+                worst = path;
+            most = test_larger(most, here);
+            differ += here > 0;
+            if (has_clean)
+                loss =
+                    test_larger(loss, fabs(psnr(in_full, clean_part, PART_LEN) - psnr(in_half, clean_part, PART_LEN)));
+        }
+        if (!differ && i == 2)
+            break; /* `auto` is float32 here */
+    }
+    zn_model_close(&full);
+    zn_model_close(&half);
+    CHECK(ok, "%s does not run, or a picture cannot be read", id);
+    printf("# %s, %s: %.2f levels (%s), %.4f dB%s\n", zn_engine_name(engine), id, most, worst, loss,
+           differ ? "" : ": auto is float32");
+    CHECK(most <= 1 && loss <= 0.02, "%s: %.2f levels (%s), %.4f dB", id, most, worst, loss);
+}
+
+/* On a CPU: test_half has the GPUs. */
+static void denoisers_in_half_precision(void)
+{
+    zn_engine_info list[16];
+    const int n = zn_engine_list(list, 16);
+    GPtrArray *all = pictures();
+
+    if (INSTRUMENTED || all->len < 44) {
+        g_ptr_array_unref(all);
+        SKIP("%s", INSTRUMENTED ? "takes minutes" : "there are no 44 pictures");
+    }
+    for (int e = 0; e < n; e++) {
+        zn_engine *engine = NULL;
+
+        if (!list[e].usable || !strcmp(list[e].name, "scalar") || zn_engine_open(&engine, list[e].name, 2, NULL))
+            continue;
+        if (!zn_engine_is_remote(engine)) {
+            TRY(compare_denoiser(engine, "denoise-fast", all));
+            TRY(compare_denoiser(engine, "denoise-balanced", all));
+        }
+        zn_engine_close(&engine);
+    }
+    g_ptr_array_unref(all);
+}
+
 static void absent(void)
 {
     SKIP("%s is not there", data_dir());
@@ -184,9 +334,10 @@ int main(int argc, char **argv)
     snprintf(enc_path, sizeof enc_path, "%s/weights/taef2_encoder.pth", data_dir());
     snprintf(dec_path, sizeof dec_path, "%s/weights/taef2_decoder.pth", data_dir());
     if (!g_file_test(enc_path, G_FILE_TEST_EXISTS)) {
-        test_run("taef2 on Kodak pictures", absent);
+        test_run("taef2 on Kodak pictures, denoisers in half precision", absent);
         return test_end();
     }
+    RUN(denoisers_in_half_precision);
     if (zn_engine_open(&engine, "auto", 0, &err) ||
         zn_model_open(&enc, engine, "taesd-encode", &(zn_open){ .files = &enc_file, .n_files = 1 }, &err) ||
         zn_model_open(&dec, engine, "taesd-decode", &(zn_open){ .files = &dec_file, .n_files = 1 }, &err)) {
