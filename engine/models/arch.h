@@ -249,7 +249,7 @@ typedef struct zn_arch {
     const zn_part *parts;
     bool centred;            /* an autoencoder's picture is -1..1, not 0..1 */
     bool half_ok;            /* fp16 stays within one 8-bit level and 0.02 dB of fp32 */
-    bool half_sums_ok;       /* so do, nearly everywhere, sums of 32 products in fp16, as an ARM CPU makes them */
+    bool half_sums_ok;       /* so do, nearly everywhere, sums of 32 products in fp16, as CPUs make them */
     const char *half_unless; /* NULL, or a tensor that only variants have for which half_ok does not hold */
     bool crops;              /* writes a tile's own pixels only, and drops its halo step by step */
 } zn_arch;
