@@ -333,6 +333,8 @@ ops_begin (int *argc, char ***argv)
   g_setenv ("ZENITH_MODELS", ops_folder, TRUE);
   g_setenv ("XDG_DATA_HOME", ops_folder, TRUE);
   g_setenv ("GEGL_USE_OPENCL", "no", TRUE);
+  /* babl takes the conversion that was fastest when it tried them, and not all give the same bits: exact ones alone */
+  g_setenv ("BABL_TOLERANCE", "0", TRUE);
   gegl_init (argc, argv);
 
   module = g_module_open (OPS_DIR "/zenith-ops." G_MODULE_SUFFIX, G_MODULE_BIND_LAZY);

@@ -78,7 +78,7 @@ gchar *in_folder (const gchar *name);
 GeglBuffer *picture (const gchar *format, gint x, gint y, gint w, gint h, guint seed);
 gfloat     *pixels_of (GeglBuffer *buffer, const GeglRectangle *rect, const gchar *format);
 
-/* Whole numbers that babl made floats: it takes the conversion that was fastest, and not all give the same bits. */
+/* Whole numbers that babl made floats in two ways. */
 #define BABL_OFF 1e-6f
 
 /* The largest difference of two pictures of one size; NaN where one is NaN. */
