@@ -3,12 +3,14 @@
     python denoisers.py denoise-fast=../models/denoise-fast.safetensors ... --level ../models/denoise-level.safetensors \\
         --photos DIR... --test KODAK_DIR --out DIR --seconds 540 [--resume]
 
+A term of the loss (rounding.py) keeps results still where tensors are rounded.
 Blocks that a file lacks begin as the identity.  The learning rate is held, then falls by the clock, so that a call ends annealed.
 OUT gets NAME.safetensors (averaged weights, float16), log.txt and, every minute, checkpoints; --resume goes on from them, with the rest of
 the schedule.  Photographs whose names are on `cameras.split`'s list for validation are
 left out; pairs of cameras.py made of them are measured on meanwhile.
 """
 import argparse
+import copy
 import functools
 import json
 import time
@@ -25,13 +27,15 @@ import data
 import evaluate
 import export
 import nets
+import rounding
 import shots
-from train import Trainer, share_of_rate
+from train import Trainer, flatten, share_of_rate, unflatten
 
 LR = {"denoise-fast": 1.5e-3, "denoise-balanced": 7e-4, "denoise-best": 5e-4, "tiny-denoise": 2e-3}
-TURN = {"denoise-best": 5}, 3                 # steps before the next network's turn: of some, of all others
-PHASES = ((0.6, 128, 32), (1.0, 192, 16))       # until this share of the schedule: side of a crop, crops
+TURN = {"denoise-best": 5, "denoise-fast": 4}, 3      # steps before the next network's turn: of some, of all others
+SIDE, BATCH = 128, 32                           # of a crop, crops
 HOLD, POOL, PICKY = 0.3, 2, 0.5
+ROUGH, EVERY = 0.3, 8                           # weight of rounding.swing, and of how many crops one is taken for it
 SHARE = {"denoise-fast": 0.32}, 0.45          # of the crops that are a camera's: of some networks, of all others
 
 
@@ -51,7 +55,8 @@ def loss_of(work, x, of, share):
         y = work(seen, told)
     mse = (y - goal).square().flatten(1).mean(1)
     own, other = mse[:POOL * k], mse[POOL * k:].view(POOL, -1).mean(0)
-    return 10 * (torch.log10(own + 3e-6).sum() + POOL * torch.log10(other + 1e-5).sum()) / len(mse)
+    moved = rounding.swing(work, goal[::EVERY], seen[::EVERY], told[::EVERY])
+    return 10 * (torch.log10(own + 3e-6).sum() + POOL * torch.log10(other + 1e-5).sum()) / len(mse) + ROUGH * moved
 
 
 # ---- what is measured meanwhile ----------------------------------------------------------------------------
@@ -77,6 +82,14 @@ def validation(files, device, jobs, count=48):
 
 
 @torch.no_grad()
+def swings(net, noisy, told):
+    """How far a pixel moves at most when everything is rounded, in levels, with this level told."""
+    x = torch.cat([noisy, noisy])
+    plain, rough = rounding.Rounding(x).change(net, x, torch.full_like(x, told / 255)).chunk(2)
+    return 255 * (rough - plain).abs().max()
+
+
+@torch.no_grad()
 def scores(net, of, test, kept):
     x, unit = test
     batch = 8 if x.is_cuda else 1
@@ -88,31 +101,30 @@ def scores(net, of, test, kept):
             y = ((nets.denoise(net, b, shots.resized(said, b.shape[2:]) / 255)).clamp(0, 1) * 255).round() / 255
             e.append(-10 * torch.log10((y - a).double().square().flatten(1).mean(1) + 1e-6))
         text.append(f"{kind} {torch.cat(e).mean():.2f}")
+        if kind == "strong":
+            text.append("told " + "/".join(f"{t:g}: {swings(net, noisy[:8], t):.2f}" for t in (1, 4, 8, 15)))
     return ", ".join(text)
 
 
 # ---- the run -------------------------------------------------------------------------------------------
 
 class Run:
-    def __init__(self, name, weights, crops, estimator, device, first, state=None):
-        self.name, self.crops = name, crops
+    def __init__(self, name, weights, crops, estimator, device, state=None):
+        self.name = name
         net = nets.build(name)
         self.grown = nets.begin_from(net, load_file(weights))
         self.of = shots.Shots(estimator, name if name in nets.LEVEL_FOR else nets.LEVEL_FOR[0])
+        self.began = flatten(net)
         self.trainer = Trainer(net, functools.partial(loss_of, of=self.of, share=SHARE[0].get(name, SHARE[1])), device, muon=True, kind=torch.float16)
         if state:
             self.trainer.restore(state)
-        self.phase = -1
-        self.enter(first)
+        self.trainer.prepare(crops.sampler(BATCH, SIDE + 2 * shots.MARGIN, POOL, PICKY))
 
-    def enter(self, done):
-        phase = next((i for i, p in enumerate(PHASES) if done < p[0]), len(PHASES) - 1)
-        if phase == self.phase:
-            return False
-        self.phase = phase
-        _, side, batch = PHASES[phase]
-        self.trainer.prepare(self.crops.sampler(batch, side + 2 * shots.MARGIN, POOL, PICKY))
-        return True
+    def file(self, out, way):
+        """way: from the weights that it began with, 0, to its own, 1."""
+        net = copy.deepcopy(self.trainer.shown)
+        unflatten(net, torch.lerp(self.began.to(self.trainer.ema), self.trainer.ema, way))
+        export.write(out, self.name, net, steps=self.trainer.steps)
 
     def go(self, done):
         warm = min(1.0, (self.trainer.steps + 20) / 300)
@@ -139,6 +151,7 @@ def main():
     p.add_argument("--out", required=True)
     p.add_argument("--seconds", type=float, required=True, help="of the whole program")
     p.add_argument("--rate", type=float, default=1.0, help="factor of the learning rates")
+    p.add_argument("--way", type=float, default=1.0, help="how far the files are on the way from the first weights to the last ones")
     p.add_argument("--resume", action="store_true")
     p.add_argument("--every", type=float, default=90, help="seconds between reports")
     p.add_argument("--keep", type=float, default=60, help="seconds between checkpoints")
@@ -173,7 +186,7 @@ def main():
         f"read after {time.time() - began:.0f} s")
     runs = []
     for name, file in (n.split("=", 1) for n in a.nets):
-        r = Run(name, file, crops, estimator, device, first, export.read_checkpoint(out, name) if resumed else None)
+        r = Run(name, file, crops, estimator, device, export.read_checkpoint(out, name) if resumed else None)
         runs.append(r)
         say(f"# {name}: {r.trainer.master.numel():,} parameters, {nets.macs_per_pixel(r.trainer.shown):,.0f} multiply-adds a pixel, "
             f"{len(r.grown)} new blocks, from {first:.2f} of the schedule on, before: {scores(r.trainer.shown, r.of, test, kept)}, ready after {time.time() - began:.0f} s")
@@ -189,14 +202,11 @@ def main():
     def save(done):
         for r in runs:
             export.write_checkpoint(out, r.name, r.trainer.state())
-            export.write(out, r.name, r.trainer.shown, steps=r.trainer.steps)
+            r.file(out, a.way)
         mark.write_text(json.dumps(done))
 
     while (spent := (time.time() - start) / budget) < 1:
         done = first + (1 - first) * spent
-        for r in runs:
-            if r.enter(done):
-                say(f"# {r.name}: {PHASES[r.phase]} from step {r.trainer.steps}, {time.time() - start:.0f} s")
         for r in runs:
             r.go(done)
         runs[0].trainer.mean_loss.item()            # waits for the device
