@@ -7,11 +7,6 @@
 
 enum { USUAL_LEVELS = 2, USUAL_BLOCKS = 2 }; /* without a file */
 
-/* The parts of which a CPU's sums of products may be fp16.  Where a picture has far more noise than the network was told, gates of
- * the encoder reach 200 at single pixels, and later layers multiply what is rounded there by up to 30. */
-enum { ENCODER, MIDDLE, DECODER };
-static const bool half_sums[] = { [ENCODER] = false, [MIDDLE] = true, [DECODER] = true };
-
 /* ---- bind ------------------------------------------------------------------------------------------- */
 
 /* The unit of the first and the last convolution's halo.  Convolutions compute blocks of 4 or 6 pixels a side, whose rounding
@@ -35,19 +30,10 @@ static void find_margins(zn_unet *m)
         need = m->at[l].before = zn_round_up(need + (m->patch << l) * m->at[l].n_enc, m->multiple);
 }
 
-/* The precision of a part.  The sums of a GPU are float32. */
-static zn_precision precision_of(const zn_binder *b, int part, zn_precision model)
-{
-    const bool sums = model == ZN_FP16_MATH && b->be && !b->be->remote;
-
-    return sums && !half_sums[part] ? ZN_FP32 : model;
-}
-
 /* Levels of enc.N., down.N, mid., up.N and dec.N., as many as the file has; without one the usual ones, the first of `width`
  * channels. */
 static void bind_unet(zn_binder *b, zn_unet *m, int patch, int width)
 {
-    const zn_precision model = b->precision;
     char prefix[32];
     int reach = 2 * patch, step = patch; /* the convolutions before and after */
 
@@ -66,7 +52,6 @@ static void bind_unet(zn_binder *b, zn_unet *m, int patch, int width)
             snprintf(prefix, sizeof prefix, "mid.");
         else
             snprintf(prefix, sizeof prefix, "enc.%d.", m->n_levels);
-        b->precision = precision_of(b, middle ? MIDDLE : ENCODER, model);
         l->n_enc = zn_bind_gated(b, l->enc, width, USUAL_BLOCKS, prefix);
         if (!middle) {
             zn_conv down = { .kh = 2, .kw = 2, .stride = 2, .cin = width, .cout = next, .has_bias = true };
@@ -74,17 +59,13 @@ static void bind_unet(zn_binder *b, zn_unet *m, int patch, int width)
 
             up.has_bias = false;
             snprintf(prefix, sizeof prefix, "dec.%d.", m->n_levels);
-            b->precision = precision_of(b, DECODER, model);
             l->n_dec = zn_bind_gated(b, l->dec, width, USUAL_BLOCKS, prefix);
-            b->precision = precision_of(b, ENCODER, model);
             zn_bind_conv(b, &l->down, down, "down.%d", m->n_levels);
-            b->precision = precision_of(b, DECODER, model);
             zn_bind_conv(b, &l->up, up, "up.%d", m->n_levels);
         }
         /* Each depthwise 3x3 adds one pixel of its level.  The patches of the level below add up to a patch less one
          * pixel on either side. */
         reach += step * (l->n_enc + l->n_dec) + step / 2;
-        b->precision = model;
         m->n_levels++;
         if (middle)
             break;

@@ -265,9 +265,9 @@ static void compare_denoiser(zn_engine *engine, const char *id, const GPtrArray 
         const char *path = g_ptr_array_index(all, i);
         bool has_clean;
         const int level = read_part(path, i, &has_clean, &ok);
-        const double told[] = { level ? level : 8, 0, 15 };
+        const double told[] = { level ? level : 8, 0, 15, 4, 2, 1 };
 
-        for (int k = 0; ok && k < (ci ? 3 : 1); k++) {
+        for (int k = 0; ok && k < (ci ? 6 : 1); k++) {
             double here = 0;
 
             ok = !denoise(in_full, full, told[k]) && !denoise(in_half, half, told[k]);
