@@ -2,7 +2,6 @@
 /* order.c - see order.h. */
 #include "order.h"
 
-#include <stdint.h>
 #include <string.h>
 
 enum { DIGIT = 11, DIGITS = 1 << DIGIT, TOP = 2 * DIGIT }; /* bits of a digit; where the first of three begins */
@@ -46,4 +45,28 @@ float zn_nth(const float *v, size_t n, size_t k)
         known |= (uint32_t)(DIGITS - 1) << at;
     }
     return value_of(found);
+}
+
+void zn_order(uint32_t *place, uint32_t *room, const float *v, size_t n)
+{
+    uint32_t *from = room, *to = place; /* three digits: the last one ends in place */
+
+    for (size_t i = 0; i < n; i++)
+        from[i] = (uint32_t)i;
+    for (int at = 0; at <= TOP; at += DIGIT) {
+        size_t first[DIGITS] = { 0 }, sum = 0;
+        uint32_t *const were = from;
+
+        for (size_t i = 0; i < n; i++)
+            first[key_of(v[i]) >> at & (DIGITS - 1)]++;
+        for (int digit = 0; digit < DIGITS; digit++) {
+            const size_t count = first[digit];
+
+            first[digit] = sum;
+            sum += count;
+        }
+        for (size_t i = 0; i < n; i++)
+            to[first[key_of(v[from[i]]) >> at & (DIGITS - 1)]++] = from[i];
+        from = to, to = were;
+    }
 }

@@ -68,8 +68,16 @@ bool zn_signs_calm(zn_signs *s, const zn_cell *cells, size_t n)
 /* ---- steps between blocks ----------------------------------------------------------------------------------- */
 
 typedef struct lattice { /* along one direction, for each place in a block */
-    double sum[BLOCK], n[BLOCK];
+    double sum[BLOCK];
+    int n[BLOCK];
 } lattice;
+
+enum { RING = 4 };
+
+static size_t room_row(int w)
+{
+    return (size_t)w + 1;
+}
 
 typedef struct view { /* of a square, somewhere in an array */
     const float *rgb;
@@ -77,55 +85,62 @@ typedef struct view { /* of a square, somewhere in an array */
     int w, h;
 } view;
 
-/* The step of green from pixel (x, y) to the next one, which `apart` floats lie between. */
-static float step_at(const view *of, int x, int y, ptrdiff_t apart)
+/* Of the eight places, `from` to `end`-1: by how much the step from b to c exceeds those from a to b and from c to d, where none is an
+ * edge, or NaN, and not all are flat. */
+static inline void add_excess(lattice *l, const float *a, const float *b, const float *c, const float *d, int from,
+                              int end)
 {
-    const float *v = of->rgb + y * of->row + 3 * (ptrdiff_t)x + 1;
+    for (int i = from; i < end; i++) {
+        const float before = fabsf(b[i] - a[i]), here = fabsf(c[i] - b[i]), after = fabsf(d[i] - c[i]);
+        const bool counts = (before < EDGE) & (here < EDGE) & (after < EDGE) & (before + here + after > 0);
+        const float excess = here - (before + after) / 2;
 
-    return fabsf(v[apart] - *v);
-}
-
-/* Adds by how much each of BLOCK steps exceeds those before and after it, where none is an edge, or NaN, and not all are flat. */
-static void add_excess(lattice *l, const float before[BLOCK], const float here[BLOCK], const float after[BLOCK])
-{
-    for (int i = 0; i < BLOCK; i++) {
-        const bool counts =
-            (before[i] < EDGE) & (here[i] < EDGE) & (after[i] < EDGE) & (before[i] + here[i] + after[i] > 0);
-
-        l->sum[i] += counts ? (double)(here[i] - (before[i] + after[i]) / 2) : 0;
-        l->n[i] += counts ? 1 : 0;
+        l->sum[i] += (double)(counts ? excess : 0);
+        l->n[i] += counts;
     }
 }
 
-/* Of rows y0 .. y1-1, along them.  There is an edge where the picture ends. */
-static void add_along(lattice *l, const view *of, int y0, int y1)
+/* The same for places x0 to x1-1 of a row. */
+static void add_row(lattice *l, const float *a, const float *b, const float *c, const float *d, int x0, int x1)
 {
-    for (int y = y0; y < y1; y++)
-        for (int x0 = 0; x0 < of->w; x0 += BLOCK) {
-            float s[BLOCK + 2]; /* from the pixel before the block on */
-
-            for (int i = 0; i < BLOCK + 2; i++)
-                s[i] = x0 - 1 + i >= 0 && x0 + i < of->w ? step_at(of, x0 - 1 + i, y, 3) : EDGE;
-            add_excess(l, s, s + 1, s + 2);
-        }
+    for (int x = x0 / BLOCK * BLOCK; x < x1; x += BLOCK)
+        if (x >= x0 && x + BLOCK <= x1)
+            add_excess(l, a + x, b + x, c + x, d + x, 0, BLOCK);
+        else
+            add_excess(l, a + x, b + x, c + x, d + x, zn_imax(x0 - x, 0), zn_imin(x1 - x, BLOCK));
 }
 
-static void add_down(lattice *l, const view *of, int y0, int y1)
+static void take_green(float *to, const view *of, int y)
 {
-    for (int y = zn_imax(y0, 1); y < zn_imin(y1, of->h - 2); y++) {
+    const float *v = of->rgb + y * of->row + 1;
+
+    for (int x = 0; x < of->w; x++)
+        to[x] = v[3 * (ptrdiff_t)x];
+}
+
+/* Of rows y0 .. y1-1, along them and down.  room: for RING rows of green, and a value before each. */
+static void add_steps(lattice *along, lattice *down, const view *of, int y0, int y1, float *room)
+{
+    float *green[RING];
+    int taken = zn_imax(y0 - 1, 0);
+
+    for (int k = 0; k < RING; k++)
+        green[k] = room + (size_t)k * room_row(of->w) + 1;
+    for (int y = y0; y < y1; y++) {
+        const float *before, *here, *after, *next;
         lattice row = { { 0 }, { 0 } }; /* columns apart */
 
-        for (int x0 = 0; x0 < of->w; x0 += BLOCK) {
-            float s[3][BLOCK];
-
-            for (int i = 0; i < BLOCK; i++)
-                for (int k = 0; k < 3; k++)
-                    s[k][i] = x0 + i < of->w ? step_at(of, x0 + i, y - 1 + k, of->row) : EDGE;
-            add_excess(&row, s[0], s[1], s[2]);
-        }
+        for (; taken < zn_imin(y + 3, of->h); taken++)
+            take_green(green[taken % RING], of, taken);
+        before = green[(y + 3) % RING], here = green[y % RING];
+        after = green[(y + 1) % RING], next = green[(y + 2) % RING];
+        add_row(along, here - 1, here, here + 1, here + 2, 1, of->w - 2);
+        if (y < 1 || y >= of->h - 2)
+            continue;
+        add_row(&row, before, here, after, next, 0, of->w);
         for (int i = 0; i < BLOCK; i++) {
-            l->sum[y % BLOCK] += row.sum[i];
-            l->n[y % BLOCK] += row.n[i];
+            down->sum[y % BLOCK] += row.sum[i];
+            down->n[y % BLOCK] += row.n[i];
         }
     }
 }
@@ -253,11 +268,25 @@ static bool read_mosaic(void *cookie, zn_rect r, float *dst)
     return true;
 }
 
-static void put(const mosaic *m, const float *rgb, int x, int y, int w, int h)
+/* A single square is all of it. */
+static zn_status read_squares(const mosaic *m, const zn_source *in, const zn_rect *squares, int n, int nx,
+                              zn_error *err)
 {
-    for (int i = 0; i < h; i++)
-        memcpy(m->rgb + ((size_t)(y + i) * (size_t)m->w + (size_t)x) * 3, rgb + (size_t)i * (size_t)w * 3,
-               (size_t)w * 3 * sizeof *rgb);
+    const int w = squares->w, h = squares->h;
+    float *rgb = n > 1 ? malloc((size_t)w * (size_t)h * 3 * sizeof *rgb) : m->rgb;
+    zn_status status = rgb ? ZN_OK : zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
+
+    for (int i = 0; !status && i < n; i++) {
+        float *to = m->rgb + ((size_t)(i / nx * h) * (size_t)m->w + (size_t)(i % nx * w)) * 3;
+
+        if (!in->read(in->cookie, squares[i], rgb))
+            status = zn_fail(err, ZN_E_FILE, "the picture could not be read");
+        for (int y = 0; !status && y < h && n > 1; y++)
+            memcpy(to + (size_t)y * (size_t)m->w * 3, rgb + (size_t)y * (size_t)w * 3, (size_t)w * 3 * sizeof *rgb);
+    }
+    if (n > 1)
+        free(rgb);
+    return status;
 }
 
 typedef struct part { /* of a square: BAND of its rows */
@@ -273,6 +302,7 @@ typedef struct looking {
     part *part;
     grain *grain; /* of all parts */
     float *room;  /* a number of each */
+    float *green; /* of each thread, RING rows */
 } looking;
 
 static void look_at_part(void *cookie, int item, int worker)
@@ -284,10 +314,8 @@ static void look_at_part(void *cookie, int item, int worker)
                       (ptrdiff_t)row, l->w, l->h };
     part *p = &l->part[item];
 
-    (void)worker;
     p->fine.block = l->grain + (size_t)item * l->blocks;
-    add_along(&p->along, &of, y0, y1);
-    add_down(&p->down, &of, y0, y1);
+    add_steps(&p->along, &p->down, &of, y0, y1, l->green + (size_t)worker * RING * room_row(l->w));
     add_blocks(&p->fine, &of, y0, y1);
 }
 
@@ -303,6 +331,9 @@ static zn_status look(zn_signs *s, looking *l, zn_pool *pool, zn_error *err)
 
     if (status)
         return status;
+    l->green = malloc((size_t)(pool ? zn_pool_size(pool) : 1) * RING * room_row(l->w) * sizeof *l->green);
+    if (!l->green)
+        return zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
     if (pool)
         zn_pool_run(pool, look_at_part, l, n);
     for (int i = 0; i < n; i++) {
@@ -313,6 +344,7 @@ static zn_status look(zn_signs *s, looking *l, zn_pool *pool, zn_error *err)
         memmove(fine.block + fine.n, l->part[i].fine.block, l->part[i].fine.n * sizeof *fine.block);
         fine.n += l->part[i].fine.n;
     }
+    free(l->green);
     conclude(s, &fine, l->room);
     s->smooth = middle(sigma);
     s->blocks = (float)(255 * (steepest(&along) + steepest(&down)) / 2);
@@ -337,25 +369,20 @@ zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares
 {
     const int w = squares->w, h = squares->h;
     looking l = { .m = { .w = nx * w, .h = zn_ceil_div(n, nx) * h }, .w = w, .h = h, .nx = nx };
-    float *rgb = malloc((size_t)w * (size_t)h * 3 * sizeof *rgb);
+    const size_t len = (size_t)l.m.w * (size_t)l.m.h * 3;
     zn_status status = ZN_OK;
 
     l.n_squares = n;
     l.bands = zn_ceil_div(h, BAND);
     l.blocks = (size_t)(w / BLOCK + 1) * (BAND / BLOCK);
-    l.m.rgb = calloc((size_t)l.m.w * (size_t)l.m.h, 3 * sizeof *l.m.rgb);
+    l.m.rgb = n > 1 ? calloc(len, sizeof *l.m.rgb) : malloc(len * sizeof *l.m.rgb);
     l.part = calloc((size_t)n * (size_t)l.bands, sizeof *l.part);
     l.grain = malloc((size_t)n * (size_t)l.bands * l.blocks * sizeof *l.grain);
     l.room = malloc((size_t)n * (size_t)l.bands * l.blocks * sizeof *l.room);
-    if (!rgb || !l.m.rgb || !l.part || !l.grain || !l.room)
+    if (!l.m.rgb || !l.part || !l.grain || !l.room)
         status = zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
-    for (int i = 0; !status && i < n; i++) {
-        if (in->read(in->cookie, squares[i], rgb))
-            put(&l.m, rgb, i % nx * w, i / nx * h, w, h);
-        else
-            status = zn_fail(err, ZN_E_FILE, "the picture could not be read");
-    }
-    free(rgb);
+    if (!status)
+        status = read_squares(&l.m, in, squares, n, nx, err);
     if (!status)
         status = look_with(s, &l, e, err);
     free(l.room);

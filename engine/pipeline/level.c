@@ -16,6 +16,8 @@
  * QUANTILE of levels, times FACTOR, is the least that others get; where they are fewer than ENOUGH, nothing is known. */
 static const float WIDTH = 0.75f / ZN_NOISE_BINS, QUANTILE = 0.5f, FACTOR = 1.15f, ENOUGH = 8;
 
+static const float NOTHING = -104; /* expf() of less is 0 */
+
 /* The network may underestimate noise by a factor of RATIO, and does not distinguish levels below SEEN. A place with
  * even less noise than that is clean: a part that was pasted, or denoised before. */
 static const float RATIO = 4, SEEN = 0.8f;
@@ -32,41 +34,41 @@ static float level_of(float h)
 
 /* ---- statistics of cells -------------------------------------------------------------------------------- */
 
-static int by_level(const void *a, const void *b)
-{
-    const zn_cell *x = a, *y = b;
-
-    return (x->level > y->level) - (x->level < y->level);
-}
-
 /* Whether the cell is taken into account: a picture may hold infinities and NaN. */
 static bool counts(const zn_cell *c)
 {
     return !c->plain && isfinite(c->bright);
 }
 
+/* 0 is what expf() would give: most bins are far from most cells. */
 static float weight_in(int bin, float bright)
 {
-    const float d = (bright - ((float)bin + 0.5f) / ZN_NOISE_BINS) / WIDTH;
+    const float d = (bright - ((float)bin + 0.5f) / ZN_NOISE_BINS) / WIDTH, power = -d * d / 2;
 
-    return expf(-d * d / 2);
+    return power < NOTHING ? 0 : expf(power);
 }
 
-/* The QUANTILE of n cells, sorted by level, that are about as bright as the bin; 0: there are too few.  weight is room for n. */
-static float level_in(int bin, const zn_cell *cells, size_t n, float *weight)
+/* Cells that count, sorted by level. */
+typedef struct sorted {
+    float *level, *bright, *weight;
+    size_t n;
+} sorted;
+
+/* The QUANTILE of those that are about as bright as the bin; 0: there are too few. */
+static float level_in(int bin, const sorted *c)
 {
     double all = 0, sum = 0;
 
-    for (size_t i = 0; i < n; i++)
-        all += (double)(weight[i] = weight_in(bin, cells[i].bright));
+    for (size_t i = 0; i < c->n; i++)
+        all += (double)(c->weight[i] = weight_in(bin, c->bright[i]));
     if (all <= (double)ENOUGH)
         return 0;
-    for (size_t i = 0; i < n; i++) {
-        sum += (double)weight[i];
+    for (size_t i = 0; i < c->n; i++) {
+        sum += (double)c->weight[i];
         if (sum >= (double)QUANTILE * all)
-            return cells[i].level;
+            return c->level[i];
     }
-    return cells[n - 1].level;
+    return c->level[c->n - 1];
 }
 
 float zn_noise_least(const float least[ZN_NOISE_BINS], float bright)
@@ -89,28 +91,43 @@ float zn_noise_told(const float least[ZN_NOISE_BINS], const zn_cell *c)
     return fmaxf(c->level, fminf(zn_noise_least(least, c->bright), most));
 }
 
+/* Of one channel; place and room are for n numbers. */
+static void sort_cells(sorted *to, const zn_cell *cells, size_t n, uint32_t *place, uint32_t *room)
+{
+    to->n = 0;
+    for (size_t i = 0; i < n; i++)
+        if (counts(&cells[3 * i]))
+            to->weight[to->n++] = cells[3 * i].level;
+    zn_order(place, room, to->weight, to->n);
+    for (size_t i = 0; i < to->n; i++)
+        to->level[i] = to->weight[place[i]];
+    to->n = 0;
+    for (size_t i = 0; i < n; i++)
+        if (counts(&cells[3 * i]))
+            to->weight[to->n++] = cells[3 * i].bright;
+    for (size_t i = 0; i < to->n; i++)
+        to->bright[i] = to->weight[place[i]];
+}
+
 bool zn_noise_of(zn_noise_table *out, const zn_cell *cells, size_t n)
 {
-    zn_cell *mine = malloc((n ? n : 1) * sizeof *mine);
-    float *room = malloc((n ? n : 1) * sizeof *room); /* weights, then levels */
-    const bool ok = mine && room;
+    float *const each = malloc((n ? n : 1) * 3 * sizeof *each);
+    uint32_t *const place = malloc((n ? n : 1) * 2 * sizeof *place);
+    const bool ok = each && place;
 
     memset(out, 0, sizeof *out);
-    for (int c = 0; ok && c < 3; c++) {
-        size_t len = 0;
+    for (size_t c = 0; ok && c < 3; c++) {
+        sorted s = { each, each + n, each + 2 * n, 0 };
 
-        for (size_t i = 0; i < n; i++)
-            if (counts(&cells[3 * i + (size_t)c]))
-                mine[len++] = cells[3 * i + (size_t)c];
-        qsort(mine, len, sizeof *mine, by_level);
+        sort_cells(&s, cells + c, n, place, place + n);
         for (int i = 0; i < ZN_NOISE_BINS; i++)
-            out->least[c][i] = FACTOR * level_in(i, mine, len, room);
+            out->least[c][i] = FACTOR * level_in(i, &s);
         for (size_t i = 0; i < n; i++)
-            room[i] = cells[3 * i + (size_t)c].level;
-        out->median[c] = n ? zn_nth(room, n, n / 2) : 0;
+            s.level[i] = cells[3 * i + c].level;
+        out->median[c] = n ? zn_nth(s.level, n, n / 2) : 0;
     }
-    free(room);
-    free(mine);
+    free(each);
+    free(place);
     return ok;
 }
 
@@ -131,23 +148,41 @@ static bool write_levels(void *cookie, zn_rect r, const float *src)
     return true;
 }
 
-/* One row of cells from its pixels, r of the picture. */
+/* Whether all of the first of w columns equal the first pixel, in one of three channels. */
+static bool is_plain(const float *first, int w, zn_rect r)
+{
+    for (int y = 0; y < r.h; y++)
+        for (int x = 0; x < w; x++)
+            if (!(first[((size_t)y * (size_t)r.w + (size_t)x) * 3] == *first)) /* or not a number */
+                return false;
+    return true;
+}
+
+/* One row of cells from its pixels, r of the picture.  Many sums grow at a time, each in the order of its pixels. */
 static void look_at_row(zn_cell *dst, const float *src, zn_rect r, int step)
 {
-    for (int x = 0; x < r.w; x += step)
-        for (int c = 0; c < 3; c++, dst++) {
-            const float *first = src + (size_t)x * 3 + c;
-            const int w = zn_imin(step, r.w - x);
-            float sum = 0;
+    const int n = zn_ceil_div(r.w, step);
 
-            dst->plain = true;
-            for (int i = 0; i < r.h * w; i++) {
-                const float v = first[((size_t)(i / w) * (size_t)r.w + (size_t)(i % w)) * 3];
+    for (int i = 0; i < 3 * n; i++)
+        dst[i].bright = 0;
+    for (int y = 0; y < r.h; y++)
+        for (int i = 0; i < n; i++) {
+            const float *v = src + ((size_t)y * (size_t)r.w + (size_t)(i * step)) * 3;
+            zn_cell *cell = dst + 3 * (size_t)i;
+            float sum[3] = { cell[0].bright, cell[1].bright, cell[2].bright };
 
-                sum += v;
-                dst->plain = dst->plain && v == *first;
-            }
-            dst->bright = sum / (float)(r.h * w);
+            for (int x = zn_imin(step, r.w - i * step); x > 0; x--, v += 3)
+                for (int c = 0; c < 3; c++)
+                    sum[c] += v[c];
+            for (int c = 0; c < 3; c++)
+                cell[c].bright = sum[c];
+        }
+    for (int i = 0; i < n; i++)
+        for (int c = 0; c < 3; c++) {
+            const int w = zn_imin(step, r.w - i * step);
+
+            dst[3 * i + c].bright /= (float)(r.h * w);
+            dst[3 * i + c].plain = is_plain(src + (size_t)(i * step) * 3 + c, w, r);
         }
 }
 

@@ -3,7 +3,7 @@
  * synthetic pictures, that it is local, and what happens without it. */
 #include "../unit/test.h"
 
-#include "zenith.h"
+#include "pipeline/level.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -324,6 +324,41 @@ static void a_region_of_a_large_picture(void)
     free(l.scene[0].rgb), free(l.scene[1].rgb);
 }
 
+/* How bright cells are and whether all their pixels are equal, also where the picture ends within a cell. */
+static void cells_of_a_part(void)
+{
+    enum { X = 3, Y = 5, PW = 85, PH = 43 }; /* ends with cells of 5x3 */
+    picture p = scene(3);
+    large l = { { p, p }, X, Y };
+    zn_source src = { PW, PH, 3, read_large, &l };
+    zn_levels levels;
+    zn_error err = { "" };
+
+    for (int i = 0; i < 8 * 8 * 3; i++) /* the cell at 16, 16 but for red's last pixel */
+        p.rgb[((Y + 16 + i / 24) * W + X + 16) * 3 + i % 24] = i < 8 * 8 * 3 - 3 || i % 3 ? 0.25f : 0.5f;
+    p.rgb[((Y + 40) * W + X + 80) * 3] = NAN; /* in the last cell */
+    CHECK(!zn_levels_measure(&levels, model, &src, (zn_rect){ 0, 0, PW, PH }, 1, NULL, &err), "%s", err.text);
+    CHECK(levels.at.w == 11 && levels.at.h == 6, "%dx%d cells", levels.at.w, levels.at.h);
+    for (int i = 0; i < 11 * 6 * 3; i++) {
+        const int x0 = i / 3 % 11 * 8, y0 = i / 33 * 8, x1 = x0 + 8 < PW ? x0 + 8 : PW, y1 = y0 + 8 < PH ? y0 + 8 : PH;
+        const float first = at(&p, X + x0, Y + y0, i % 3);
+        double sum = 0;
+        bool plain = true;
+
+        for (int y = y0; y < y1; y++)
+            for (int x = x0; x < x1; x++) {
+                sum += (double)at(&p, X + x, Y + y, i % 3);
+                plain = plain && at(&p, X + x, Y + y, i % 3) == first;
+            }
+        sum /= (x1 - x0) * (y1 - y0);
+        CHECK(isnan(sum) ? isnan(levels.cell[i].bright) : fabs((double)levels.cell[i].bright - sum) < 1e-5,
+              "cell %d: %g, not %g", i, (double)levels.cell[i].bright, sum);
+        CHECK(levels.cell[i].plain == plain, "cell %d is plain: %d", i, levels.cell[i].plain);
+    }
+    zn_levels_free(&levels);
+    free(p.rgb);
+}
+
 /* A level that is given is used, and none is measured. */
 static void a_given_level_counts(void)
 {
@@ -429,6 +464,7 @@ int main(void)
         fprintf(stderr, "denoise-level was not found\n");
         return 1;
     }
+    test_run("cells of a part", cells_of_a_part);
     test_run("white noise is found", white_noise_is_found);
     test_run("clean pictures stay clean", clean_pictures_stay_clean);
     if (!INSTRUMENTED) { /* many runs of a denoiser, which read what the others read */

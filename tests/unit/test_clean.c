@@ -103,6 +103,53 @@ static void blocks_of_a_file(void)
     CHECK(s.blocks < 0.05f, "squares of a clean picture: %g", (double)s.blocks);
 }
 
+/* How much steeper the steepest place is than the next, by the words of clean.h: for all steps along one axis, of w x h values. */
+static double steepest(const float *v, int w, int h, int along_x)
+{
+    double sum[8] = { 0 }, most = -INFINITY, next = -INFINITY;
+    int n[8] = { 0 }, apart = along_x ? 1 : w;
+
+    for (int y = along_x ? 0 : 1; y < (along_x ? h : h - 2); y++)
+        for (int x = along_x ? 1 : 0; x < (along_x ? w - 2 : w); x++) {
+            const float *p = v + y * w + x;
+            const float a = fabsf(*p - p[-apart]), b = fabsf(p[apart] - *p), c = fabsf(p[2 * apart] - p[apart]);
+
+            if (a < 6.0f / 255 && b < 6.0f / 255 && c < 6.0f / 255 && a + b + c > 0) {
+                sum[(along_x ? x : y) % 8] += (double)(b - (a + c) / 2);
+                n[(along_x ? x : y) % 8]++;
+            }
+        }
+    for (int i = 0; i < 8; i++) {
+        const double mean = n[i] ? sum[i] / n[i] : 0;
+
+        next = fmax(next, fmin(most, mean));
+        most = fmax(most, mean);
+    }
+    return most - next;
+}
+
+/* Of pictures of all widths from 1, with NaN: the same as one step after another. */
+static void all_steps(void)
+{
+    static float green[W * H], rgb[3 * W * H];
+    zn_error err = { "" };
+    zn_signs s;
+
+    for (int w = 1; w <= 67; w++)
+        for (int h = 140; h > 60; h -= 67) {
+            picture p = { .noise = 3, .block = 3, .phase = w % 8 };
+            double right;
+
+            state = 1;
+            (void)read_picture(&p, (zn_rect){ 0, 0, w, h }, rgb);
+            for (int i = 0; i < w * h; i++)
+                green[i] = rgb[3 * i + 1];
+            right = 255 * (steepest(green, w, h, 1) + steepest(green, w, h, 0)) / 2;
+            CHECK(!look(&s, p, &(zn_rect){ 0, 0, w, h }, 1, 1, &err), "%s", err.text);
+            CHECK(fabs((double)s.blocks - right) < 1e-4, "%dx%d: %g, not %g", w, h, (double)s.blocks, right);
+        }
+}
+
 /* How fine grain is, and whether its colours differ. */
 static void grain(void)
 {
@@ -240,6 +287,7 @@ int main(void)
 {
     test_run("smooth places", smooth_places);
     test_run("blocks of a file", blocks_of_a_file);
+    test_run("all steps", all_steps);
     test_run("grain", grain);
     test_run("threads", threads);
     test_run("calm places", calm_places);
