@@ -55,6 +55,18 @@ static void point(const float **to, int step, const zn_conv_job *job, place a)
     }
 }
 
+/* Pixels from `first` on; the last tile repeats the last one. */
+static void point_on(const float **to, zn_tensor t, size_t first, int n, int mr)
+{
+    const char *const from = zn_cpu_pixel(t, first);
+    const ptrdiff_t each = (ptrdiff_t)zn_type_size(t.type) * t.ld;
+
+    for (int r = 0; r < n; r++)
+        to[r] = (const float *)(const void *)(from + r * each);
+    for (int r = n; r < zn_round_up(n, mr); r++)
+        to[r] = to[n - 1];
+}
+
 static zn_pixel_table make_table(const zn_conv_job *job, int worker, size_t first, int n, int block, int taps)
 {
     int mr = job->d->k->mr;
@@ -66,27 +78,61 @@ static zn_pixel_table make_table(const zn_conv_job *job, int worker, size_t firs
     tb.y = (float **)(void *)(tb.x + taps * block);
     tb.res = (const float **)(void *)(tb.y + block);
     tb.rest = (void *)(tb.res + block);
-    for (int r = 0; r < zn_round_up(n, mr); r++) {
-        size_t p = first + (size_t)(r < n ? r : n - 1);
-
-        tb.y[r] = zn_cpu_pixel(y, p);
-        tb.res[r] = zn_residual_at(&job->t, p);
-    }
-    if (!job->t.residual)
+    point_on((const float **)(void *)tb.y, y, first, n, mr);
+    if (job->t.residual)
+        point_on(tb.res, *job->t.residual, first, n, mr);
+    else
         tb.res = NULL;
     return tb;
 }
 
+/* Whether mr output pixels from a on lie in one row, and all that they read inside the picture, pixel by pixel. */
+static bool is_inside(const zn_conv_job *job, place a, int mr)
+{
+    const zn_conv *w = job->w;
+    const zn_tensor x = job->x;
+    const int top = a.i * w->stride - w->pad_t, left = a.j * w->stride - w->pad_l;
+
+    return !w->up2 && a.j + mr <= job->y.w && top >= 0 && top + w->kh <= x.h && left >= 0 &&
+        left + (mr - 1) * w->stride + w->kw <= x.w;
+}
+
+/* The taps of such pixels: all pointers are the first one's, some bytes further. */
+static void point_tile(const float **to, int mr, const zn_conv_job *job, place a)
+{
+    const zn_conv *w = job->w;
+    const zn_tensor x = job->x;
+    const ptrdiff_t each = (ptrdiff_t)zn_type_size(x.type) * x.ld, apart = w->stride * each;
+    const char *row = zn_cpu_pixel(x,
+                                   ((size_t)a.n * (size_t)x.h + (size_t)(a.i * w->stride - w->pad_t)) * (size_t)x.w +
+                                       (size_t)(a.j * w->stride - w->pad_l));
+
+    for (int u = 0; u < w->kh; u++, row += x.w * each)
+        for (int v = 0; v < w->kw; v++)
+            for (int r = 0; r < mr; r++)
+                *to++ = (const float *)(const void *)(row + v * each + r * apart);
+}
+
 zn_pixel_table zn_pixel_table_make(const zn_conv_job *job, int worker, size_t first, int n, int block)
 {
-    int mr = job->d->k->mr, taps = job->w->kh * job->w->kw;
+    const int mr = job->d->k->mr, taps = job->w->kh * job->w->kw;
     zn_pixel_table tb = make_table(job, worker, first, n, block, taps);
     place a = place_of(job->y, first);
 
-    for (int r = 0; r < zn_round_up(n, mr); r++) {
-        point(tb.x + r / mr * mr * taps + r % mr, mr, job, a);
-        if (r + 1 < n)
+    for (int r = 0; r < n; r += mr) {
+        const float **to = tb.x + r * taps;
+
+        if (r + mr <= n && is_inside(job, a, mr)) {
+            point_tile(to, mr, job, a);
+            a.j += mr - 1;
             a = next_place(job->y, a);
+            continue;
+        }
+        for (int i = 0; i < mr; i++) {
+            point(to + i, mr, job, a);
+            if (r + i + 1 < n)
+                a = next_place(job->y, a);
+        }
     }
     return tb;
 }
