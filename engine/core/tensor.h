@@ -74,6 +74,15 @@ static inline zn_tensor zn_rows(zn_tensor t, int from, int n)
     return t;
 }
 
+/* Rows from .. from+n-1 of a picture. */
+static inline zn_tensor zn_band(zn_tensor t, int from, int n)
+{
+    assert(t.n == 1 && from >= 0 && n > 0 && from + n <= t.h);
+    t.data = (float *)((char *)t.data + (size_t)from * (size_t)t.w * (size_t)t.ld * zn_type_size(t.type));
+    t.h = n;
+    return t;
+}
+
 /* The same elements as n x h x w pixels of c channels.  A tensor with gaps between its pixels has no such view. */
 static inline zn_tensor zn_reshape(zn_tensor t, int n, int h, int w, int c)
 {
