@@ -6,6 +6,7 @@
 #include "../core/order.h"
 #include "../core/threads.h"
 #include "engines.h"
+#include "memory.h"
 #include "noise.h"
 
 #include <math.h>
@@ -72,7 +73,7 @@ typedef struct lattice { /* along one direction, for each place in a block */
     int n[BLOCK];
 } lattice;
 
-enum { RING = 4 };
+enum { RING = 4, CHUNK = 32 * BLOCK };
 
 static size_t room_row(int w)
 {
@@ -85,29 +86,36 @@ typedef struct view { /* of a square, somewhere in an array */
     int w, h;
 } view;
 
-/* Of the eight places, `from` to `end`-1: by how much the step from b to c exceeds those from a to b and from c to d, where none is an
- * edge, or NaN, and not all are flat. */
-static inline void add_excess(lattice *l, const float *a, const float *b, const float *c, const float *d, int from,
-                              int end)
+/* By how much n steps from b to c exceed those from a to b and from c to d; none: 0, where one is an edge, or NaN, or all are flat. */
+static void excess_of(float *restrict excess, int *restrict counts, const float *a, const float *b, const float *c,
+                      const float *d, int n)
 {
-    for (int i = from; i < end; i++) {
+    for (int i = 0; i < n; i++) {
         const float before = fabsf(b[i] - a[i]), here = fabsf(c[i] - b[i]), after = fabsf(d[i] - c[i]);
-        const bool counts = (before < EDGE) & (here < EDGE) & (after < EDGE) & (before + here + after > 0);
-        const float excess = here - (before + after) / 2;
+        const bool all = (before < EDGE) & (here < EDGE) & (after < EDGE) & (before + here + after > 0);
+        const float more = here - (before + after) / 2;
 
-        l->sum[i] += (double)(counts ? excess : 0);
-        l->n[i] += counts;
+        excess[i] = all ? more : 0;
+        counts[i] = all ? 1 : 0;
     }
 }
 
-/* The same for places x0 to x1-1 of a row. */
+/* Adds that of places x0 to x1-1 of a row; a to d are those of its first place. */
 static void add_row(lattice *l, const float *a, const float *b, const float *c, const float *d, int x0, int x1)
 {
-    for (int x = x0 / BLOCK * BLOCK; x < x1; x += BLOCK)
-        if (x >= x0 && x + BLOCK <= x1)
-            add_excess(l, a + x, b + x, c + x, d + x, 0, BLOCK);
-        else
-            add_excess(l, a + x, b + x, c + x, d + x, zn_imax(x0 - x, 0), zn_imin(x1 - x, BLOCK));
+    for (int x = 0; x < x1; x += CHUNK) {
+        const int from = zn_imax(x0 - x, 0), n = zn_imin(x1 - x, CHUNK);
+        float excess[CHUNK] = { 0 };
+        int counts[CHUNK] = { 0 };
+
+        if (n > from)
+            excess_of(excess + from, counts + from, a + x + from, b + x + from, c + x + from, d + x + from, n - from);
+        for (int k = 0; k < n; k += BLOCK)
+            for (int i = 0; i < BLOCK; i++) {
+                l->sum[i] += (double)excess[k + i];
+                l->n[i] += counts[k + i];
+            }
+    }
 }
 
 static void take_green(float *to, const view *of, int y)
@@ -254,7 +262,7 @@ static void conclude(zn_signs *s, const grains *all, float *room)
 /* ---- looking at the picture ------------------------------------------------------------------------------------ */
 
 typedef struct mosaic { /* of the squares */
-    float *rgb;
+    const float *rgb;
     int w, h;
 } mosaic;
 
@@ -268,25 +276,22 @@ static bool read_mosaic(void *cookie, zn_rect r, float *dst)
     return true;
 }
 
-/* A single square is all of it. */
-static zn_status read_squares(const mosaic *m, const zn_source *in, const zn_rect *squares, int n, int nx,
+/* Into a mosaic, nx of them beside each other; room is for one. */
+static zn_status read_squares(float *rgb, float *room, const zn_source *in, const zn_rect *squares, int n, int nx,
                               zn_error *err)
 {
-    const int w = squares->w, h = squares->h;
-    float *rgb = n > 1 ? malloc((size_t)w * (size_t)h * 3 * sizeof *rgb) : m->rgb;
-    zn_status status = rgb ? ZN_OK : zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
+    const size_t row = (size_t)squares->w * 3;
+    const int h = squares->h;
 
-    for (int i = 0; !status && i < n; i++) {
-        float *to = m->rgb + ((size_t)(i / nx * h) * (size_t)m->w + (size_t)(i % nx * w)) * 3;
+    for (int i = 0; i < n; i++) {
+        float *to = rgb + (size_t)(i / nx * h) * (size_t)nx * row + (size_t)(i % nx) * row;
 
-        if (!in->read(in->cookie, squares[i], rgb))
-            status = zn_fail(err, ZN_E_FILE, "the picture could not be read");
-        for (int y = 0; !status && y < h && n > 1; y++)
-            memcpy(to + (size_t)y * (size_t)m->w * 3, rgb + (size_t)y * (size_t)w * 3, (size_t)w * 3 * sizeof *rgb);
+        if (!in->read(in->cookie, squares[i], room))
+            return zn_fail(err, ZN_E_FILE, "the picture could not be read");
+        for (int y = 0; y < h; y++)
+            memcpy(to + (size_t)y * (size_t)nx * row, room + (size_t)y * row, row * sizeof *to);
     }
-    if (n > 1)
-        free(rgb);
-    return status;
+    return ZN_OK;
 }
 
 typedef struct part { /* of a square: BAND of its rows */
@@ -369,26 +374,29 @@ zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares
 {
     const int w = squares->w, h = squares->h;
     looking l = { .m = { .w = nx * w, .h = zn_ceil_div(n, nx) * h }, .w = w, .h = h, .nx = nx };
-    const size_t len = (size_t)l.m.w * (size_t)l.m.h * 3;
+    const bool all = n == 1 && w == in->w && h == in->h && zn_memory_of(in);
+    float *own = all ? NULL : calloc((size_t)l.m.w * (size_t)l.m.h, 3 * sizeof *own);
+    float *room = all ? NULL : malloc((size_t)w * (size_t)h * 3 * sizeof *room);
     zn_status status = ZN_OK;
 
+    l.m.rgb = all ? zn_memory_of(in) : own;
     l.n_squares = n;
     l.bands = zn_ceil_div(h, BAND);
     l.blocks = (size_t)(w / BLOCK + 1) * (BAND / BLOCK);
-    l.m.rgb = n > 1 ? calloc(len, sizeof *l.m.rgb) : malloc(len * sizeof *l.m.rgb);
     l.part = calloc((size_t)n * (size_t)l.bands, sizeof *l.part);
     l.grain = malloc((size_t)n * (size_t)l.bands * l.blocks * sizeof *l.grain);
     l.room = malloc((size_t)n * (size_t)l.bands * l.blocks * sizeof *l.room);
-    if (!l.m.rgb || !l.part || !l.grain || !l.room)
+    if ((!all && (!own || !room)) || !l.part || !l.grain || !l.room)
         status = zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
-    if (!status)
-        status = read_squares(&l.m, in, squares, n, nx, err);
+    else if (!all)
+        status = read_squares(own, room, in, squares, n, nx, err);
+    free(room);
     if (!status)
         status = look_with(s, &l, e, err);
     free(l.room);
     free(l.grain);
     free(l.part);
-    free(l.m.rgb);
+    free(own);
     return status;
 }
 

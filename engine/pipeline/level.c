@@ -5,6 +5,7 @@
 #include "../core/ints.h"
 #include "../core/order.h"
 #include "clean.h"
+#include "memory.h"
 #include "request.h"
 #include "sample.h"
 
@@ -48,27 +49,31 @@ static float weight_in(int bin, float bright)
     return power < NOTHING ? 0 : expf(power);
 }
 
-/* Cells that count, sorted by level. */
+/* n cells that count, sorted by level; beside each its weights in all bins, once they are known. */
 typedef struct sorted {
-    float *level, *bright, *weight;
+    float *level, *bright, (*weight)[ZN_NOISE_BINS];
     size_t n;
 } sorted;
 
-/* The QUANTILE of those that are about as bright as the bin; 0: there are too few. */
-static float level_in(int bin, const sorted *c)
+/* For each bin the QUANTILE of those that are about as bright; 0: there are too few.  Sums of all bins grow at a time. */
+static void level_in_bins(float level[ZN_NOISE_BINS], const sorted *c)
 {
-    double all = 0, sum = 0;
+    double all[ZN_NOISE_BINS] = { 0 }, sum[ZN_NOISE_BINS] = { 0 };
+    int below[ZN_NOISE_BINS] = { 0 }; /* cells */
 
-    for (size_t i = 0; i < c->n; i++)
-        all += (double)(c->weight[i] = weight_in(bin, c->bright[i]));
-    if (all <= (double)ENOUGH)
-        return 0;
     for (size_t i = 0; i < c->n; i++) {
-        sum += (double)c->weight[i];
-        if (sum >= (double)QUANTILE * all)
-            return c->level[i];
+        for (int bin = 0; bin < ZN_NOISE_BINS; bin++)
+            c->weight[i][bin] = weight_in(bin, c->bright[i]);
+        for (int bin = 0; bin < ZN_NOISE_BINS; bin++)
+            all[bin] += (double)c->weight[i][bin];
     }
-    return c->level[c->n - 1];
+    for (size_t i = 0; i + 1 < c->n; i++)
+        for (int bin = 0; bin < ZN_NOISE_BINS; bin++) {
+            sum[bin] += (double)c->weight[i][bin];
+            below[bin] += sum[bin] < (double)QUANTILE * all[bin] ? 1 : 0;
+        }
+    for (int bin = 0; bin < ZN_NOISE_BINS; bin++)
+        level[bin] = all[bin] > (double)ENOUGH ? c->level[below[bin]] : 0;
 }
 
 float zn_noise_least(const float least[ZN_NOISE_BINS], float bright)
@@ -94,39 +99,44 @@ float zn_noise_told(const float least[ZN_NOISE_BINS], const zn_cell *c)
 /* Of one channel; place and room are for n numbers. */
 static void sort_cells(sorted *to, const zn_cell *cells, size_t n, uint32_t *place, uint32_t *room)
 {
+    float *const as_they_are = to->weight[0];
+
     to->n = 0;
     for (size_t i = 0; i < n; i++)
         if (counts(&cells[3 * i]))
-            to->weight[to->n++] = cells[3 * i].level;
-    zn_order(place, room, to->weight, to->n);
+            as_they_are[to->n++] = cells[3 * i].level;
+    zn_order(place, room, as_they_are, to->n);
     for (size_t i = 0; i < to->n; i++)
-        to->level[i] = to->weight[place[i]];
+        to->level[i] = as_they_are[place[i]];
     to->n = 0;
     for (size_t i = 0; i < n; i++)
         if (counts(&cells[3 * i]))
-            to->weight[to->n++] = cells[3 * i].bright;
+            as_they_are[to->n++] = cells[3 * i].bright;
     for (size_t i = 0; i < to->n; i++)
-        to->bright[i] = to->weight[place[i]];
+        to->bright[i] = as_they_are[place[i]];
 }
 
 bool zn_noise_of(zn_noise_table *out, const zn_cell *cells, size_t n)
 {
-    float *const each = malloc((n ? n : 1) * 3 * sizeof *each);
-    uint32_t *const place = malloc((n ? n : 1) * 2 * sizeof *place);
-    const bool ok = each && place;
+    const size_t len = n ? n : 1;
+    float *const each = malloc(2 * len * sizeof *each), (*const weight)[ZN_NOISE_BINS] = malloc(len * sizeof *weight);
+    uint32_t *const place = malloc(2 * len * sizeof *place);
+    const bool ok = each && weight && place;
 
     memset(out, 0, sizeof *out);
     for (size_t c = 0; ok && c < 3; c++) {
-        sorted s = { each, each + n, each + 2 * n, 0 };
+        sorted s = { each, each + n, weight, 0 };
 
         sort_cells(&s, cells + c, n, place, place + n);
+        level_in_bins(out->least[c], &s);
         for (int i = 0; i < ZN_NOISE_BINS; i++)
-            out->least[c][i] = FACTOR * level_in(i, &s);
+            out->least[c][i] *= FACTOR;
         for (size_t i = 0; i < n; i++)
             s.level[i] = cells[3 * i + c].level;
         out->median[c] = n ? zn_nth(s.level, n, n / 2) : 0;
     }
     free(each);
+    free(weight);
     free(place);
     return ok;
 }
@@ -148,18 +158,18 @@ static bool write_levels(void *cookie, zn_rect r, const float *src)
     return true;
 }
 
-/* Whether all of the first of w columns equal the first pixel, in one of three channels. */
-static bool is_plain(const float *first, int w, zn_rect r)
+/* Whether w x h pixels equal the first one, in one of three channels; row: floats from one row to the next. */
+static bool is_plain(const float *first, size_t row, int w, int h)
 {
-    for (int y = 0; y < r.h; y++)
+    for (int y = 0; y < h; y++)
         for (int x = 0; x < w; x++)
-            if (!(first[((size_t)y * (size_t)r.w + (size_t)x) * 3] == *first)) /* or not a number */
+            if (!(first[(size_t)y * row + (size_t)x * 3] == *first)) /* or not a number */
                 return false;
     return true;
 }
 
 /* One row of cells from its pixels, r of the picture.  Many sums grow at a time, each in the order of its pixels. */
-static void look_at_row(zn_cell *dst, const float *src, zn_rect r, int step)
+static void look_at_row(zn_cell *dst, const float *src, size_t row, zn_rect r, int step)
 {
     const int n = zn_ceil_div(r.w, step);
 
@@ -167,7 +177,7 @@ static void look_at_row(zn_cell *dst, const float *src, zn_rect r, int step)
         dst[i].bright = 0;
     for (int y = 0; y < r.h; y++)
         for (int i = 0; i < n; i++) {
-            const float *v = src + ((size_t)y * (size_t)r.w + (size_t)(i * step)) * 3;
+            const float *v = src + (size_t)y * row + (size_t)(i * step) * 3;
             zn_cell *cell = dst + 3 * (size_t)i;
             float sum[3] = { cell[0].bright, cell[1].bright, cell[2].bright };
 
@@ -182,7 +192,7 @@ static void look_at_row(zn_cell *dst, const float *src, zn_rect r, int step)
             const int w = zn_imin(step, r.w - i * step);
 
             dst[3 * i + c].bright /= (float)(r.h * w);
-            dst[3 * i + c].plain = is_plain(src + (size_t)(i * step) * 3 + c, w, r);
+            dst[3 * i + c].plain = is_plain(src + (size_t)(i * step) * 3 + c, row, w, r.h);
         }
 }
 
@@ -190,21 +200,25 @@ static void look_at_row(zn_cell *dst, const float *src, zn_rect r, int step)
 static zn_status look_at_cells(const zn_levels *l, zn_error *err)
 {
     const zn_source *p = &l->picture;
+    const float *const held = zn_memory_of(p);
     zn_rect r = { l->at.x * l->step, 0, 0, 0 };
-    float *rows;
+    float *rows = NULL;
     zn_status s = ZN_OK;
 
     r.w = zn_imin(l->at.w * l->step, p->w - r.x);
-    rows = malloc((size_t)r.w * (size_t)l->step * 3 * sizeof *rows);
-    if (!rows)
+    if (!held && !(rows = malloc((size_t)r.w * (size_t)l->step * 3 * sizeof *rows)))
         return zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
     for (int y = 0; !s && y < l->at.h; y++) {
+        zn_cell *const to = l->cell + (size_t)y * (size_t)l->at.w * 3;
+
         r.y = (l->at.y + y) * l->step;
         r.h = zn_imin(l->step, p->h - r.y);
-        if (!p->read(p->cookie, r, rows))
-            s = zn_fail(err, ZN_E_FILE, "the picture could not be read");
+        if (held)
+            look_at_row(to, held + ((size_t)r.y * (size_t)p->w + (size_t)r.x) * 3, (size_t)p->w * 3, r, l->step);
+        else if (p->read(p->cookie, r, rows))
+            look_at_row(to, rows, (size_t)r.w * 3, r, l->step);
         else
-            look_at_row(l->cell + (size_t)y * (size_t)l->at.w * 3, rows, r, l->step);
+            s = zn_fail(err, ZN_E_FILE, "the picture could not be read");
     }
     free(rows);
     return s;
@@ -274,6 +288,23 @@ static zn_status conclude(zn_noise_table *out, const zn_source *in, const zn_sam
     return ZN_OK;
 }
 
+/* A picture that is looked at as a whole is read once, if there is memory for it; free what it returns. */
+static float *hold(zn_source *held, zn_memory *mem, const zn_source *in)
+{
+    const size_t len = (size_t)in->w * (size_t)in->h * (size_t)in->c;
+    float *all = NULL;
+
+    *held = *in;
+    if (zn_sample_of(in).n > 1 || zn_memory_of(in) || !(all = malloc(len * sizeof *all)))
+        return NULL;
+    if (in->read(in->cookie, (zn_rect){ 0, 0, in->w, in->h }, all)) {
+        *mem = (zn_memory){ all, in->w, in->c };
+        held->read = zn_memory_read;
+        held->cookie = mem;
+    }
+    return all;
+}
+
 static zn_status measure_sample(zn_noise_table *out, zn_model *m, const zn_source *in, const zn_job *job, zn_error *err)
 {
     const zn_sample from = zn_sample_of(in);
@@ -303,8 +334,8 @@ static zn_status measure_sample(zn_noise_table *out, zn_model *m, const zn_sourc
     return s;
 }
 
-zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *picture, zn_rect region, float scale,
-                            const zn_job *job, zn_error *err)
+static zn_status measure_levels(zn_levels *out, zn_model *m, const zn_source *picture, zn_rect region, float scale,
+                                const zn_job *job, zn_error *err)
 {
     zn_status s = measure_cells(out, m, picture, region, job, err);
     const zn_sample all = zn_sample_of(picture);
@@ -330,6 +361,19 @@ zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *pictur
             fmaxf(zn_noise_told(noise.least[i % 3], c) * (1 - noise.clean) * (1 + noise.more), LEAST) * scale / 255;
     }
     return ZN_OK;
+}
+
+zn_status zn_levels_measure(zn_levels *out, zn_model *m, const zn_source *picture, zn_rect region, float scale,
+                            const zn_job *job, zn_error *err)
+{
+    zn_source held = *picture;
+    zn_memory mem;
+    float *const all = job && job->noise ? NULL : hold(&held, &mem, picture);
+    const zn_status s = measure_levels(out, m, &held, region, scale, job, err);
+
+    out->picture = *picture;
+    free(all);
+    return s;
 }
 
 void zn_levels_free(zn_levels *l)
@@ -392,7 +436,17 @@ int32_t zn_model_level_reach(const zn_model *m)
 
 zn_status zn_noise_levels(zn_noise_table *noise, zn_model *m, const zn_source *in, zn_error *err)
 {
+    zn_source held;
+    zn_memory mem;
+    float *all;
+    zn_status s;
+
     memset(noise, 0, sizeof *noise);
     m = *m->failed.text ? m->stand_in : m;
-    return m->level ? measure_sample(noise, m, in, NULL, err) : zn_noise_estimate(noise->median, in, err);
+    if (!m->level)
+        return zn_noise_estimate(noise->median, in, err);
+    all = hold(&held, &mem, in);
+    s = measure_sample(noise, m, &held, NULL, err);
+    free(all);
+    return s;
 }

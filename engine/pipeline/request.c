@@ -2,6 +2,7 @@
 /* request.c - a request on one engine: its arguments are checked, then tiles or whole arrays are run. */
 #include "request.h"
 
+#include "memory.h"
 #include "settings.h"
 #include "stages.h"
 

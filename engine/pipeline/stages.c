@@ -9,6 +9,7 @@
 #include "stages.h"
 
 #include "../core/ints.h"
+#include "memory.h"
 #include "settings.h"
 
 #include <stdlib.h>

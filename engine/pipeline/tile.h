@@ -16,14 +16,6 @@ zn_status zn_tile_check(const zn_run *r, const zn_source *in, int n_in, zn_rect 
 bool zn_tile_wants_levels(const zn_run *r, int n_in);
 zn_rect zn_tile_reach(const zn_run *r, const zn_source *in, zn_rect roi);
 
-typedef struct zn_memory { /* an array as a source or a sink */
-    float *data;
-    int32_t w, c;
-} zn_memory;
-
-bool zn_memory_read(void *cookie, zn_rect rect, float *dst);
-bool zn_memory_write(void *cookie, zn_rect rect, const float *src);
-
 /* Plans a run over the whole picture (its work is put into r->ctx.total); runs it.  roi is in output
  * pixels. */
 zn_status zn_tile_plan(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err);

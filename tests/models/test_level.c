@@ -27,12 +27,14 @@ static zn_model *model; /* denoise-fast, which has denoise-level */
 typedef struct picture {
     float *rgb;
     bool fails;
+    long pixels; /* that were read */
 } picture;
 
 static bool read_picture(void *cookie, zn_rect r, float *dst)
 {
-    const picture *p = cookie;
+    picture *p = cookie;
 
+    p->pixels += (long)r.w * r.h;
     for (int y = 0; y < r.h; y++)
         memcpy(dst + (size_t)(y * r.w * 3), p->rgb + (size_t)(((r.y + y) * W + r.x) * 3),
                (size_t)(r.w * 3) * sizeof(float));
@@ -47,7 +49,7 @@ static zn_source source_of(picture *p)
 /* Waves, an edge and stripes, with white noise of this deviation of 255, as a file of 8 bits holds them. */
 static picture scene(float sigma)
 {
-    picture p = { malloc(LEN * sizeof(float)), false };
+    picture p = { malloc(LEN * sizeof(float)), false, 0 };
     float *noise = malloc(LEN * sizeof(float));
 
     zn_noise_fill(noise, LEN, 1, 0);
@@ -393,6 +395,19 @@ static void a_factor_of_the_level(void)
     free(p.rgb), free(once), free(other);
 }
 
+/* Reading may take longer than measuring. */
+static void a_small_picture_is_read_once(void)
+{
+    picture p = scene(5);
+    zn_source src = source_of(&p);
+    zn_error err = { "" };
+    zn_noise_table t;
+
+    CHECK(!zn_noise_levels(&t, model, &src, &err) && t.median[0] > 0, "%s", err.text);
+    CHECK(p.pixels == (long)W * H, "%ld pixels of %ld were read", p.pixels, (long)W * H);
+    free(p.rgb);
+}
+
 static void a_read_that_fails(void)
 {
     picture p = scene(5);
@@ -474,6 +489,7 @@ int main(void)
         test_run("a given level counts", a_given_level_counts);
         test_run("a factor of the level", a_factor_of_the_level);
     }
+    test_run("a small picture is read once", a_small_picture_is_read_once);
     test_run("a read that fails", a_read_that_fails);
     test_run("without the estimator", without_the_estimator);
     test_run("a broken estimator", a_broken_estimator);
