@@ -261,21 +261,6 @@ static void conclude(zn_signs *s, const grains *all, float *room)
 
 /* ---- looking at the picture ------------------------------------------------------------------------------------ */
 
-typedef struct mosaic { /* of the squares */
-    const float *rgb;
-    int w, h;
-} mosaic;
-
-static bool read_mosaic(void *cookie, zn_rect r, float *dst)
-{
-    const mosaic *m = cookie;
-
-    for (int y = 0; y < r.h; y++)
-        memcpy(dst + (size_t)y * (size_t)r.w * 3, m->rgb + ((size_t)(r.y + y) * (size_t)m->w + (size_t)r.x) * 3,
-               (size_t)r.w * 3 * sizeof *dst);
-    return true;
-}
-
 /* Into a mosaic, nx of them beside each other; room is for one. */
 static zn_status read_squares(float *rgb, float *room, const zn_source *in, const zn_rect *squares, int n, int nx,
                               zn_error *err)
@@ -300,7 +285,8 @@ typedef struct part { /* of a square: BAND of its rows */
 } part;
 
 typedef struct looking {
-    mosaic m;
+    const float *rgb; /* the squares, `across` pixels a row */
+    int across;
     int w, h, nx;         /* of a square; how many lie beside each other */
     int n_squares, bands; /* of each */
     size_t blocks;        /* room for those of a part */
@@ -314,8 +300,8 @@ static void look_at_part(void *cookie, int item, int worker)
 {
     const looking *l = cookie;
     const int square = item / l->bands, y0 = item % l->bands * BAND, y1 = zn_imin(y0 + BAND, l->h);
-    const size_t row = (size_t)l->m.w * 3;
-    const view of = { l->m.rgb + (size_t)(square / l->nx * l->h) * row + (size_t)(square % l->nx * l->w) * 3,
+    const size_t row = (size_t)l->across * 3;
+    const view of = { l->rgb + (size_t)(square / l->nx * l->h) * row + (size_t)(square % l->nx * l->w) * 3,
                       (ptrdiff_t)row, l->w, l->h };
     part *p = &l->part[item];
 
@@ -327,7 +313,8 @@ static void look_at_part(void *cookie, int item, int worker)
 /* The parts' sums in order: the result does not depend on the pool. */
 static zn_status look(zn_signs *s, looking *l, zn_pool *pool, zn_error *err)
 {
-    const zn_source all = { l->m.w, l->m.h, 3, read_mosaic, &l->m };
+    zn_memory squares = { (float *)l->rgb, l->across, 3 }; /* that is read alone */
+    const zn_source all = { l->across, zn_ceil_div(l->n_squares, l->nx) * l->h, 3, zn_memory_read, &squares };
     const int n = l->n_squares * l->bands;
     lattice along = { { 0 }, { 0 } }, down = along;
     grains fine = { l->grain, 0 };
@@ -373,13 +360,13 @@ zn_status zn_signs_look(zn_signs *s, const zn_source *in, const zn_rect *squares
                         zn_error *err)
 {
     const int w = squares->w, h = squares->h;
-    looking l = { .m = { .w = nx * w, .h = zn_ceil_div(n, nx) * h }, .w = w, .h = h, .nx = nx };
+    looking l = { .across = nx * w, .w = w, .h = h, .nx = nx };
     const bool all = n == 1 && w == in->w && h == in->h && zn_memory_of(in);
-    float *own = all ? NULL : calloc((size_t)l.m.w * (size_t)l.m.h, 3 * sizeof *own);
+    float *own = all ? NULL : calloc((size_t)l.across * (size_t)(zn_ceil_div(n, nx) * h), 3 * sizeof *own);
     float *room = all ? NULL : malloc((size_t)w * (size_t)h * 3 * sizeof *room);
     zn_status status = ZN_OK;
 
-    l.m.rgb = all ? zn_memory_of(in) : own;
+    l.rgb = all ? zn_memory_of(in) : own;
     l.n_squares = n;
     l.bands = zn_ceil_div(h, BAND);
     l.blocks = (size_t)(w / BLOCK + 1) * (BAND / BLOCK);

@@ -24,6 +24,8 @@
  * bands of its own, and the bands' sums are added in order: the same picture gives the same result. */
 #include "noise.h"
 
+#include "memory.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -353,7 +355,8 @@ static void conclude(float sigma[3], spectrum s[3])
 /* ---- bands -------------------------------------------------------------------------------------------------- */
 
 typedef struct slot { /* all that one thread needs for one band */
-    float *band;
+    float *room;      /* for a band */
+    const float *band;
     int h;
     columns columns;
     part of[3];
@@ -369,7 +372,7 @@ static void slot_free(slot *s)
 {
     if (!s)
         return;
-    free(s->band);
+    free(s->room);
     free(s->columns.dct);
     free(s->columns.down);
     free(s->columns.along);
@@ -385,10 +388,10 @@ static slot *slot_new(int w)
 
     if (!s)
         return NULL;
-    s->band = calloc(n * BAND + 2 * CHUNK, sizeof *s->band);
+    s->room = calloc(n * BAND + 2 * CHUNK, sizeof *s->room);
     s->columns = (columns){ calloc(n + CHUNK, sizeof *s->columns.dct), calloc(n + CHUNK, sizeof(float)),
                             calloc(n + CHUNK, sizeof(float)), calloc(n + CHUNK, sizeof(int)) };
-    if (s->band && s->columns.dct && s->columns.down && s->columns.along && s->columns.marks)
+    if (s->room && s->columns.dct && s->columns.down && s->columns.along && s->columns.marks)
         return s;
     slot_free(s);
     return NULL;
@@ -432,6 +435,19 @@ static void collect(spectrum *all, part *p)
     p->flat = 0;
 }
 
+/* The band of rows from y on.  An array holds it, with another row behind it, or it is copied: see slot_new. */
+static bool read_band(slot *s, const zn_source *in, int y)
+{
+    const float *const all = zn_memory_of(in);
+
+    s->h = in->h - y < BAND ? in->h - y : BAND;
+    s->band = s->room;
+    if (!all || y + s->h == in->h)
+        return in->read(in->cookie, (zn_rect){ 0, y, in->w, s->h }, s->room);
+    s->band = all + (size_t)y * (size_t)in->w * 3;
+    return true;
+}
+
 /* All bands, `step` rows apart. */
 static zn_status add_bands(spectrum s[3], work *job, int n_slots, const zn_source *in, int step, zn_pool *pool,
                            zn_error *err)
@@ -440,8 +456,7 @@ static zn_status add_bands(spectrum s[3], work *job, int n_slots, const zn_sourc
         int n = 0;
 
         for (; n < n_slots && y + N <= in->h; n++, y += step) {
-            job->slot[n]->h = in->h - y < BAND ? in->h - y : BAND;
-            if (!in->read(in->cookie, (zn_rect){ 0, y, in->w, job->slot[n]->h }, job->slot[n]->band))
+            if (!read_band(job->slot[n], in, y))
                 return zn_fail(err, ZN_E_FILE, "the picture could not be read");
         }
         if (pool)

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "pipeline/clean.h"
+#include "pipeline/memory.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -188,6 +189,34 @@ static void threads(void)
     }
 }
 
+static bool read_array(void *cookie, zn_rect r, float *dst)
+{
+    return zn_memory_read(cookie, r, dst);
+}
+
+/* An array is looked at where it lies, with the same result as a copy; a part of it is a copy. */
+static void an_array(void)
+{
+    static float rgb[3 * W * H];
+    zn_memory mem = { rgb, W, 3 };
+    const zn_source array = { W, H, 3, zn_memory_read, &mem }, copied = { W, H, 3, read_array, &mem };
+    const zn_rect part = { 0, 0, W - 9, H - 1 };
+    zn_error err = { "" };
+
+    state = 1;
+    (void)read_picture(&(picture){ .noise = 4, .block = 1, .numbers = true }, *whole, rgb);
+    CHECK(zn_memory_of(&array) == rgb && !zn_memory_of(&copied), "what is an array");
+    for (int i = 0; i < 2; i++) {
+        const zn_rect *r = i ? &part : whole;
+        zn_signs s = { 0 }, copy = { 0 };
+
+        CHECK(!zn_signs_look(&s, &array, r, 1, 1, NULL, &err), "%s", err.text);
+        CHECK(!zn_signs_look(&copy, &copied, r, 1, 1, NULL, &err), "%s", err.text);
+        CHECK(s.smooth > 3 && !memcmp(&s, &copy, sizeof s), "part %d: smooth %g and %g, blocks %g and %g", i,
+              (double)s.smooth, (double)copy.smooth, (double)s.blocks, (double)copy.blocks);
+    }
+}
+
 /* Most cells have 5; some have far less, some do not count. */
 static void calm_places(void)
 {
@@ -290,6 +319,7 @@ int main(void)
     test_run("all steps", all_steps);
     test_run("grain", grain);
     test_run("threads", threads);
+    test_run("an array", an_array);
     test_run("calm places", calm_places);
     test_run("the verdict", the_verdict);
     test_run("steep blocks", steep_blocks);
