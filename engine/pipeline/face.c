@@ -303,7 +303,9 @@ static zn_status manipulate(zn_face_work *k)
 
 typedef struct pair {
     zn_face_data face[2];
-    float *large[2]; /* what the model saw, enlarged, if they are large */
+    float *large[2];   /* what the model saw, enlarged, if they are large */
+    zn_attribute all;  /* of the mask */
+    zn_face_mask mask; /* where the face between them is */
     double position;
 } pair;
 
@@ -327,6 +329,35 @@ static void slerp(float *a, const float *b, size_t n, double t)
         a[i] = (float)(p * (double)a[i] + q * (double)b[i]);
 }
 
+static void code_between(float *cond, const zn_face_data *face, double position, int n)
+{
+    const float *a = face[0].codes, *b = face[1].codes;
+
+    for (int i = 0; i < n; i++)
+        cond[i] = (float)((1 - position) * (double)a[i] + position * (double)b[i]);
+}
+
+/* The position and its mask: where the face is that is drawn there.  Tint is what differs where the first one's is, too. */
+static zn_status place(pair *p, double position, const zn_face_work *k)
+{
+    const float *first = p->face[0].codes;
+    float *cond = new_floats((size_t)k->code);
+    zn_face_mask own = { 0 };
+    bool ok = cond;
+
+    p->position = position;
+    if (ok) {
+        code_between(cond, p->face, position, k->code);
+        ok = zn_face_mask_make(&own, k->side, &p->all, 1, first, first, k->code) &&
+            zn_face_mask_make(&p->mask, k->side, &p->all, 1, cond, cond, k->code);
+    }
+    for (int i = 0; ok && own.face && i < k->side * k->side; i++)
+        p->mask.face[i] = fminf(p->mask.face[i], own.face[i]);
+    zn_face_mask_clear(&own);
+    free(cond);
+    return ok ? ZN_OK : zn_face_no_memory(k);
+}
+
 /* dst [n][side][side][3]: the faces at these positions between two. */
 static zn_status draw_between(float *dst, int n, zn_face_work *k, const zn_face_data *face, const double *position)
 {
@@ -336,8 +367,7 @@ static zn_status draw_between(float *dst, int n, zn_face_work *k, const zn_face_
     zn_status s = cond && noise ? ZN_OK : zn_face_no_memory(k);
 
     for (size_t j = 0; !s && j < (size_t)n; j++) {
-        for (size_t i = 0; i < code; i++)
-            cond[j * code + i] = (float)((1 - position[j]) * (double)a[i] + position[j] * (double)b[i]);
+        code_between(cond + j * code, face, position[j], k->code);
         memcpy(noise + j * k->len, a + code, k->len * sizeof *noise);
         slerp(noise + j * k->len, b + code, k->len, position[j]);
     }
@@ -348,6 +378,17 @@ static zn_status draw_between(float *dst, int n, zn_face_work *k, const zn_face_
     return s;
 }
 
+/* zn_field_paste() inside of the pair's mask. */
+static bool paste_masked(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch)
+{
+    const pair *p = k->pasted;
+
+    if (field && zn_field_tone(field, side, &p->mask) && zn_field_mask(field, side, &p->mask))
+        return zn_field_paste(out, field, side, k, patch);
+    free(field);
+    return false;
+}
+
 /* out, which is 0, gets a face between two; of this side are the face and what was seen of both. */
 static bool paste_pair(zn_array *out, const zn_face_work *k, int side, const float *face, const float *first,
                        const float *second)
@@ -355,8 +396,8 @@ static bool paste_pair(zn_array *out, const zn_face_work *k, int side, const flo
     const pair *p = k->pasted;
     const float t = (float)p->position;
 
-    return zn_field_paste(out, zn_field_new(side, face, first, first, -t), side, k, &p->face[0].patch) &&
-        zn_field_paste(out, zn_field_new(side, second, second, second, t), side, k, &p->face[1].patch);
+    return paste_masked(out, zn_field_new(side, face, first, first, -t), side, k, &p->face[0].patch) &&
+        paste_masked(out, zn_field_new(side, second, second, second, t), side, k, &p->face[1].patch);
 }
 
 static bool level(float *dst, const zn_face_work *k, const float *drawn)
@@ -416,8 +457,9 @@ static zn_status draw_strip(zn_face_work *k, pair *p, int n)
         for (int j = 0; !s && j < count; j++) {
             zn_array one = { k->out->data + (size_t)(from + j) * len, h, k->out->w, 3 };
 
-            p->position = position[j];
-            s = put_between(&one, k, p, drawn + (size_t)j * k->len);
+            s = place(p, position[j], k);
+            if (!s)
+                s = put_between(&one, k, p, drawn + (size_t)j * k->len);
         }
     }
     for (int i = n; !s && (size_t)i * len < zn_array_len(k->out); i++) /* back to the first */
@@ -451,7 +493,8 @@ static zn_status interpolate(zn_face_work *k)
 {
     const inputs *in = inputs_of(k);
     const int strip = k->plan->how.strip > 1 ? k->plan->how.strip : 0;
-    pair p = { .position = k->plan->how.position };
+    const double position = k->plan->how.position;
+    pair p = { .position = position };
     float *drawn = new_floats(k->len);
     const zn_square *second = NULL;
     zn_square own;
@@ -461,6 +504,8 @@ static zn_status interpolate(zn_face_work *k)
         s = zn_face_read(&p.face[0], k, &in->in->source, NULL);
     if (!s)
         s = zn_face_read(&p.face[1], k, &in->second->source, second);
+    if (!s)
+        s = zn_attribute_find_mask(&p.all, k->plan->model, k->code, k->err);
     k->paste = strip ? NULL : paste_between;
     k->pasted = &p;
     k->total = zn_face_encode_cost(&p.face[0]) + zn_face_encode_cost(&p.face[1]) +
@@ -469,9 +514,11 @@ static zn_status interpolate(zn_face_work *k)
         s = zn_face_encode(&p.face[i], k);
     if (!s && strip)
         s = draw_strip(k, &p, strip);
-    else if (!s && !(s = draw_between(drawn, 1, k, p.face, &p.position)))
+    else if (!s && !(s = place(&p, position, k)) && !(s = draw_between(drawn, 1, k, p.face, &position)))
         s = put_between(k->out, k, &p, drawn);
     free(drawn);
+    zn_face_mask_clear(&p.mask);
+    zn_attribute_clear(&p.all);
     free(p.large[0]);
     free(p.large[1]);
     zn_face_clear(&p.face[0]);

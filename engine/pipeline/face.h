@@ -156,6 +156,7 @@ void zn_face_calm(float *dst, const float *drawn, const float *from, const float
 /* to - from is added; the fine structure is multiplied by 1 + gain.  [side][side], freed with free(); NULL: out of memory. */
 zn_face_field *zn_field_new(int side, const float *to, const float *from, const float *low, float gain);
 typedef struct zn_face_mask {
+    int side;
     float *face;   /* [side][side], 0..1: where the face is; NULL: there is no mask */
     float *change; /* [side][side], 0..1: how much of a change is wanted there */
 } zn_face_mask;
@@ -165,9 +166,12 @@ float zn_map_between(const float *map, int cells, int side, int px, int py);
 
 /* What is added loses its cast, the median of each channel where the mask's face is more than 0.5, and colours that the picture has
  * not: its difference from grey is multiplied by min(1, range / 0.06), range being the mean of the largest minus the smallest channel
- * of what the model saw there.  Then it is multiplied by the mask's change.  A mask without values does nothing.  False: out of
- * memory. */
+ * of what the model saw there.  Then it is multiplied by the mask's change, and so is the gain.  The field may be a multiple as large
+ * as the mask.  A mask without values does nothing.  False: out of memory. */
 bool zn_field_mask(zn_face_field *field, int side, const zn_face_mask *mask);
+/* Gives what is drawn, seen + added, the tone of what was seen: the square u of its lightness becomes g u / (1 + (g - 1) u), which
+ * leaves black and white, and g brings the median in the mask's face to that of what was seen.  As above, before it is masked. */
+bool zn_field_tone(zn_face_field *field, int side, const zn_face_mask *mask);
 /* The gain is 0 where nothing is added and -cut where much is: the mean, over 5 x 5 values, of the largest channel. */
 void zn_field_cut_fine(zn_face_field *field, int side, float cut);
 /* out, which lies where the patch does, gets the change.  field [side][side] is freed; NULL: false. */
@@ -243,6 +247,8 @@ typedef struct zn_attribute {
  * message lists those that there are.  To be cleared also after a failure. */
 zn_status zn_attribute_find(zn_attribute *attribute, const zn_face_change *change, const char *model, int code,
                             zn_error *err);
+/* One without a move that changes all of the face, with the first mask that such a file has; cells 0: none has. */
+zn_status zn_attribute_find_mask(zn_attribute *attribute, const char *model, int code, zn_error *err);
 void zn_attribute_clear(zn_attribute *attribute);
 /* Adds all that the attribute files are: names, times and sizes. */
 void zn_attributes_key(zn_key *key);

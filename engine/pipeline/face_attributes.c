@@ -223,24 +223,35 @@ static zn_status read_direction(search *s, const zn_weights *w, size_t row, size
     return status;
 }
 
+/* What codes are normalised with. */
+static zn_status read_normal(search *s, const zn_weights *w)
+{
+    zn_attribute *a = s->to;
+    const size_t code = (size_t)s->code;
+    zn_status status = ZN_OK;
+
+    a->mean = read_rows(w, "mean", 1, 0, code, &status, s->err);
+    a->deviation = read_rows(w, "std", 1, 0, code, &status, s->err);
+    for (size_t i = 0; !status && i < code; i++)
+        if (!(a->deviation[i] > 0))
+            status = does_not_fit(s->err);
+    return status;
+}
+
 /* The moves of row `row` of n: two each, for more and for less.  shift and outer become those of codes that are not normalised. */
 static zn_status read_move(search *s, const zn_weights *w, size_t row, size_t n, const int64_t *shape)
 {
     zn_attribute *a = s->to;
     const size_t code = (size_t)s->code, hidden = (size_t)shape[2], at = 2 * row + (s->change->amount < 0);
-    zn_status status = ZN_OK;
+    zn_status status = read_normal(s, w);
 
     a->gain = fabs(s->change->amount);
     a->hidden = (int)hidden;
-    a->mean = read_rows(w, "mean", 1, 0, code, &status, s->err);
-    a->deviation = read_rows(w, "std", 1, 0, code, &status, s->err);
     a->shift = read_rows(w, "move.shift", 2 * n, at, code, &status, s->err);
     a->inner = read_rows(w, "move.inner", 2 * n, at, hidden * code, &status, s->err);
     a->bias = read_rows(w, "move.bias", 2 * n, at, hidden, &status, s->err);
     a->outer = read_rows(w, "move.outer", 2 * n, at, code * hidden, &status, s->err);
     for (size_t i = 0; !status && i < code; i++) {
-        if (!(a->deviation[i] > 0))
-            return does_not_fit(s->err);
         a->shift[i] *= a->deviation[i];
         for (size_t h = 0; h < hidden; h++)
             a->outer[i * hidden + h] *= a->deviation[i];
@@ -248,12 +259,15 @@ static zn_status read_move(search *s, const zn_weights *w, size_t row, size_t n,
     return status;
 }
 
+/* shape: that of mask.region, which may be wrong. */
 static zn_status read_mask(search *s, const zn_weights *w, size_t row, size_t n, const int64_t *shape)
 {
     zn_attribute *a = s->to;
     const size_t cells = (size_t)(shape[1] * shape[1]);
     zn_status status = ZN_OK;
 
+    if (shape[0] != (int64_t)n || shape[1] != shape[2] || shape[1] < 1 || shape[1] > MAX_CELLS)
+        return does_not_fit(s->err);
     a->cells = (int)shape[1];
     a->region = read_rows(w, "mask.region", n, row, cells, &status, s->err);
     a->mask_weight = read_rows(w, "mask.weight", 1, 0, cells * (size_t)s->code, &status, s->err);
@@ -278,11 +292,7 @@ static zn_status read_values(search *s, const zn_weights *w, int row, int n)
     if (inner[0] != n || inner[1] != 2 || inner[2] < 1 || inner[2] > MAX_HIDDEN || inner[3] != s->code)
         return does_not_fit(s->err);
     status = read_move(s, w, at, rows, inner);
-    if (status || !get_shape(w, "mask.region", 3, region))
-        return status;
-    if (region[0] != n || region[1] != region[2] || region[1] < 1 || region[1] > MAX_CELLS)
-        return does_not_fit(s->err);
-    return read_mask(s, w, at, rows, region);
+    return status || !get_shape(w, "mask.region", 3, region) ? status : read_mask(s, w, at, rows, region);
 }
 
 static zn_status read_row(search *s, const zn_weights *w, int row, int n)
@@ -354,6 +364,39 @@ zn_status zn_attribute_find(zn_attribute *attribute, const zn_face_change *chang
                    "There is no attribute '%.60s': no file *%s for the model '%s' lies in the folders of weights "
                    "($ZENITH_MODELS and others).",
                    name, ending, model);
+}
+
+/* ---- the mask alone ---------------------------------------------------------------------------------------------- */
+
+static bool look_for_mask(void *cookie, const char *path)
+{
+    search *s = cookie;
+    zn_attribute *a = s->to;
+    zn_weights *w = NULL;
+    int64_t shape[2], region[3];
+
+    if ((s->status = zn_weights_open(&w, &path, 1, s->err)))
+        return true;
+    if (is_for(w, s->model) && get_shape(w, "directions", 2, shape) && shape[1] == s->code && s->code <= MAX_CODE &&
+        shape[0] >= 1 && shape[0] <= MAX_NAMES && get_shape(w, "mask.region", 3, region)) {
+        s->found = true;
+        s->status = read_normal(s, w);
+        if (!s->status)
+            s->status = read_mask(s, w, 0, (size_t)shape[0], region);
+        for (int i = 0; !s->status && i < a->cells * a->cells; i++)
+            a->region[i] = 1;
+    }
+    zn_weights_close(&w);
+    return s->found || s->status;
+}
+
+zn_status zn_attribute_find_mask(zn_attribute *attribute, const char *model, int code, zn_error *err)
+{
+    search s = { .to = attribute, .model = model, .code = code, .err = err };
+
+    *attribute = (zn_attribute){ 0 };
+    each_file(look_for_mask, &s);
+    return s.status;
 }
 
 /* ---- for teaching ---------------------------------------------------------------------------------------------- */

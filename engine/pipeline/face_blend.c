@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     BLOCK = 16, /* rows that a thread takes */
@@ -20,6 +21,8 @@ static const float strong = 0.1f;     /* a change of this size replaces all fine
 /* Of large faces: the square of structure that does not count; a change of tone that is too small to be one of material, and one that
  * is; detail at which all goes that is replaced; how far a result may be beyond the picture and the drawn face. */
 static const float flat = 1e-4f, tone = 0.08f, material = 0.3f, usual_keep = 0.7f, beyond = 0.04f;
+
+static const float dim = 0.02f; /* a median is at least so far from black and white */
 
 static const double still = 1.0 / 256; /* pixels; a shorter way is none */
 
@@ -152,8 +155,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of channel c in the face; memory: [n]. */
-static float cast_of(const zn_face_field *field, size_t n, const float *face, size_t c, float *memory)
+/* The median of value c in the face, 0 without a face; memory: [n]. */
+static float median_of(const zn_face_field *field, size_t n, const float *face, size_t c, float *memory)
 {
     size_t count = 0;
 
@@ -196,7 +199,7 @@ static bool tint_of(tint *t, const zn_face_field *field, int side, const float *
         return false;
     t->colours = colours_of(field, n, face);
     for (size_t c = 0; c < 3; c++)
-        t->cast[c] = cast_of(field, n, face, c, memory);
+        t->cast[c] = median_of(field, n, face, c, memory);
     free(memory);
     return true;
 }
@@ -213,22 +216,93 @@ static void suppress(float *f, const tint *t, float change)
         f[c] = change * (grey + t->colours * (f[c] - grey));
 }
 
-static void suppress_all(zn_face_field *field, int side, const tint *t, const float *change)
+static void suppress_all(zn_face_field *field, int side, const tint *t, const zn_face_mask *mask)
 {
-    for (int i = 0; i < side * side; i++)
-        suppress(field[i], t, change[i]);
+    for (int i = 0; i < side * side; i++) {
+        const float change = zn_map_between(mask->change, mask->side, side, i % side, i / side);
+
+        suppress(field[i], t, change);
+        field[i][6] *= change;
+    }
+}
+
+/* dst [cells][cells]: the field in the middles of cells. */
+static void pick(zn_face_field *dst, int cells, const zn_face_field *field, int side)
+{
+    const int step = side / cells;
+
+    for (int i = 0; i < cells * cells; i++)
+        memcpy(dst[i], field[(i / cells * step + step / 2) * side + i % cells * step + step / 2], sizeof *dst);
+}
+
+/* The values of a field of any multiple of the mask's size at the mask's, to be freed; NULL: out of memory. */
+static zn_face_field *seen_by(const zn_face_mask *mask, const zn_face_field *field, int side)
+{
+    zn_face_field *seen = malloc((size_t)mask->side * (size_t)mask->side * sizeof *seen);
+
+    if (seen)
+        pick(seen, mask->side, field, side);
+    return seen;
+}
+
+/* The lightness v with another tone, see zn_field_tone(). */
+static float toned(float v, float factor)
+{
+    return v > 0 && v < 1 ? v * sqrtf(factor / (1 + (factor - 1) * v * v)) : v;
+}
+
+/* The factor that brings one lightness to another. */
+static float factor_between(float from, float to)
+{
+    const float a = fminf(fmaxf(from, dim), 1 - dim), b = fminf(fmaxf(to, dim), 1 - dim);
+
+    return b * b * (1 - a * a) / (a * a * (1 - b * b));
+}
+
+/* The lightness of what is drawn: seen + added. */
+static float drawn_lightness(const float *f)
+{
+    return lightness(f) + lightness(f + 3);
+}
+
+bool zn_field_tone(zn_face_field *field, int side, const zn_face_mask *mask)
+{
+    const size_t n = (size_t)mask->side * (size_t)mask->side;
+    zn_face_field *seen = mask->face ? seen_by(mask, (const zn_face_field *)field, side) : NULL;
+    float *memory = seen ? malloc(n * sizeof *memory) : NULL;
+    const bool ok = memory || !mask->face;
+
+    if (memory) {
+        float factor;
+
+        for (size_t i = 0; i < n; i++) {
+            seen[i][0] = drawn_lightness(seen[i]);
+            seen[i][3] = lightness(seen[i] + 3);
+        }
+        factor = factor_between(median_of((const zn_face_field *)seen, n, mask->face, 0, memory),
+                                median_of((const zn_face_field *)seen, n, mask->face, 3, memory));
+        for (int i = 0; i < side * side; i++) {
+            const float was = drawn_lightness(field[i]), more = toned(was, factor) - was;
+
+            for (int c = 0; c < 3; c++)
+                field[i][c] += more;
+        }
+    }
+    free(memory);
+    free(seen);
+    return ok;
 }
 
 bool zn_field_mask(zn_face_field *field, int side, const zn_face_mask *mask)
 {
+    zn_face_field *seen = mask->face ? seen_by(mask, (const zn_face_field *)field, side) : NULL;
     tint t;
+    const bool ok = seen && tint_of(&t, (const zn_face_field *)seen, mask->side, mask->face);
 
-    if (!mask->face)
-        return true;
-    if (!tint_of(&t, (const zn_face_field *)field, side, mask->face))
-        return false;
-    suppress_all(field, side, &t, mask->change);
-    return true;
+    if (ok)
+        suppress_all(field, side, &t, mask);
+    free(seen);
+    return ok || !mask->face;
 }
 
 /* The mean size of what is added around x, y. */
@@ -320,18 +394,18 @@ static bool cut_gone(zn_face_field *field, int side, float cut)
 
 /* The field of what is enlarged; the gain is that of `small`. */
 static zn_face_field *enlarged(const zn_face_large *l, const zn_face_field *small, int side, const tint *t,
-                               const float *change)
+                               const zn_face_mask *mask)
 {
     const int scale = l->side / side;
     const zn_rect p = l->part;
     zn_face_field *field = zn_field_new(l->side, l->to, l->from, l->from, 0);
 
+    if (field && mask->face)
+        suppress_all(field, l->side, t, mask);
     for (int i = 0; field && i < l->side * l->side; i++) {
         const int x = i % l->side, y = i / l->side;
         zn_face_field f;
 
-        if (change)
-            suppress(field[i], t, zn_map_between(change, side, l->side, x, y));
         zn_sample_field(f, small, side, (x + 0.5) / l->side, (y + 0.5) / l->side);
         field[i][6] = fminf(fmaxf(f[6], -1), 0);
         field[i][7] = x / scale < p.x || x / scale >= p.x + p.w || y / scale < p.y || y / scale >= p.y + p.h;
@@ -350,9 +424,9 @@ bool zn_large_paste(zn_array *out, zn_face_field *small, const zn_face_work *k, 
     bool ok = small && (!mask->face || tint_of(&t, seen, k->side, mask->face));
 
     if (ok && mask->face)
-        suppress_all(small, k->side, &t, mask->change);
+        suppress_all(small, k->side, &t, mask);
     if (ok && cut_gone(small, k->side, cut))
-        field = enlarged(l, seen, k->side, &t, mask->change);
+        field = enlarged(l, seen, k->side, &t, mask);
     ok = field &&
         zn_texture_make(&texture, (const zn_face_field *)field, l->side, &k->square, patch, mask->face, k->side);
     if (ok)

@@ -113,7 +113,7 @@ void zn_face_mask_clear(zn_face_mask *m)
 {
     free(m->face);
     free(m->change);
-    *m = (zn_face_mask){ NULL, NULL };
+    *m = (zn_face_mask){ 0 };
 }
 
 zn_rect zn_face_mask_bounds(const zn_face_mask *m, int side)
@@ -145,6 +145,7 @@ bool zn_face_mask_make(zn_face_mask *m, int side, const zn_attribute *a, int n_a
     for (int j = 0; j < n_attributes; j++)
         if (!a[j].cells || a[j].cells != a->cells)
             return true;
+    m->side = side;
     m->face = malloc(pixels * sizeof *m->face);
     m->change = malloc(pixels * sizeof *m->change);
     logit = malloc((3 * cells + (size_t)n) * sizeof *logit);

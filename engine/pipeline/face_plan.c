@@ -161,7 +161,7 @@ static zn_key key_of(const zn_face_plan *p)
     zn_key_add_text(&key, p->choice.engine);
     zn_key_add_text(&key, p->choice.precision);
     zn_key_add_file(&key, p->weights);
-    if (how->task == ZN_FACE_MANIPULATE)
+    if (how->task == ZN_FACE_MANIPULATE || how->task == ZN_FACE_INTERPOLATE)
         zn_attributes_key(&key);
     if (!zn_weights_find(enlarger, sizeof enlarger, ZN_FACE_ENLARGER, NULL))
         zn_key_add_file(&key, enlarger);

@@ -171,7 +171,7 @@ static void test_calm(void)
     CHECK(!memcmp(calm + other, drawn + other, 3 * sizeof *calm), "%g", (double)calm[other]);
     for (int i = 0; i < SIDE * SIDE; i++)
         mask[i] = i == 20 * SIDE + 15;
-    part = zn_face_mask_bounds(&(zn_face_mask){ mask, mask }, SIDE);
+    part = zn_face_mask_bounds(&(zn_face_mask){ SIDE, mask, mask }, SIDE);
     CHECK(part.x == 5 && part.y == 10 && part.w == 21 && part.h == 21, "%d %d %d %d", part.x, part.y, part.w, part.h);
     part = zn_face_mask_bounds(&(zn_face_mask){ 0 }, SIDE);
     CHECK(part.x == 0 && part.y == 0 && part.w == SIDE && part.h == SIDE, "%d %d", part.w, part.h);

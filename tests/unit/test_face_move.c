@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_face_move.c - moves and masks of attribute files: their formulas, their files, and that an edit stays inside of the mask.  The
- * tiny network of tests/data/golden has codes of 24 numbers. */
+/* test_face_move.c - moves and masks of attribute files: their formulas, their files, and that an edit and a blend stay inside of the
+ * mask.  The tiny network of tests/data/golden has codes of 24 numbers. */
 #include "test.h"
 
 #include "pipeline/face.h"
@@ -248,7 +248,7 @@ static void test_masks(void)
     };
     const zn_attribute both[2] = { a, { .cells = 0 } };
     const float row[4] = { 4, 5, 7, 8 }; /* between 4 and the larger of 4 and 8: the logits of the first row */
-    zn_face_mask m = { NULL, NULL };
+    zn_face_mask m = { 0 };
 
     CHECK(zn_face_mask_make(&m, 4, &a, 1, code, cond, 1) && m.face && m.change, "out of memory");
     for (int i = 0; i < 4; i++) {
@@ -278,7 +278,7 @@ static void test_holes(void)
     const zn_attribute a = {
         .cells = N, .mean = &zero, .deviation = &one, .mask_weight = weight, .mask_bias = bias, .region = region
     };
-    zn_face_mask m = { NULL, NULL };
+    zn_face_mask m = { 0 };
 
     for (int i = 0; i < N * N; i++)
         region[i] = 1;
@@ -301,15 +301,14 @@ static void test_casts(void)
     enum { N = 9 };
     float face[N] = { 1, 1, 1, 1, 1, 0.2f, 0.5f, 0, 0 }, change[N] = { 1, 0.5f, 1, 1, 0, 1, 1, 1, 0 };
     const float red[N] = { 3, 1, 7, 2, 9, 50, 50, 50, 50 }, ranges[] = { 0.3f, 0.03f, 0 }, colours[] = { 1, 0.5f, 0 };
-    const zn_face_mask mask = { face, change }, none = { NULL, NULL };
+    const zn_face_mask mask = { 3, face, change }, none = { 0 };
 
     for (int k = 0; k < 3; k++) {
         zn_face_field field[N];
 
         for (int i = 0; i < N; i++) {
-            const float all[ZN_FACE_FIELDS] = {
-                red[i], (float)i, 1, 0.5f, 0.5f + (face[i] > 0.5f ? ranges[k] : 1), 0.5f
-            };
+            const float all[ZN_FACE_FIELDS] = { red[i], (float)i, 1, 0.5f, 0.5f + (face[i] > 0.5f ? ranges[k] : 1),
+                                                0.5f,   -2 };
 
             memcpy(field[i], all, sizeof all);
         }
@@ -325,6 +324,7 @@ static void test_casts(void)
                       (double)want);
             }
             CHECK(field[i][3] == 0.5f, "what the model saw is changed");
+            CHECK(fabsf(field[i][6] + 2 * change[i]) < 1e-6f, "the gain is %g", (double)field[i][6]);
         }
     }
 }
@@ -335,53 +335,85 @@ static void test_no_face(void)
     float face[1] = { 0.4f }, change[1] = { 0.5f };
     zn_face_field field[1] = { { 1, 2, 3, 0, 0, 0, 0, 0 } };
 
-    CHECK(zn_field_mask(field, 1, &(zn_face_mask){ face, change }), "out of memory");
+    CHECK(zn_field_mask(field, 1, &(zn_face_mask){ 1, face, change }), "out of memory");
     for (int c = 0; c < 3; c++)
         CHECK(fabsf(field[0][c] - 0.5f * (float)(1 + c)) < 1e-6f, "%g", (double)field[0][c]);
 }
 
-/* ---- an edit ------------------------------------------------------------------------------------------------------ */
+/* A field of twice the mask's size.  The face is drawn at 0.8 on 0.4: it comes to 0.4, black and white stay, grey stays grey. */
+static void test_tone(void)
+{
+    enum { SIDE = 4, CELLS_OF = 2 };
+    float face[CELLS_OF * CELLS_OF] = { 1, 1, 1, 0 };
+    const zn_face_mask mask = { CELLS_OF, face, face };
+    zn_face_field field[SIDE * SIDE];
 
-static float pixels[W * H * 3];
+    for (int i = 0; i < SIDE * SIDE; i++)
+        for (int c = 0; c < 3; c++) {
+            field[i][3 + c] = 0.4f;
+            field[i][c] = (i == 0 ? 0 : i == 1 ? 1 : i == 2 ? 0.6f : 0.8f) - 0.4f;
+        }
+    CHECK(zn_field_tone(field, SIDE, &mask), "out of memory");
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        const double v = (double)field[i][0] + 0.4;
+        /* g = 0.4^2 (1 - 0.8^2) / (0.8^2 (1 - 0.4^2)); sqrt(0.36 g / (1 + 0.36 (g - 1))) */
+        const double want = i == 0 ? 0 : i == 1 ? 1 : i == 2 ? 0.238416 : 0.4;
+
+        CHECK(fabs(v - want) < 1e-4 && field[i][0] == field[i][2], "%d: %g, not %g", i, v, want);
+    }
+    CHECK(zn_field_tone(field, SIDE, &(zn_face_mask){ 0 }), "without a mask");
+}
+
+/* ---- an edit and a blend ------------------------------------------------------------------------------------------------------ */
+
+static float pixels[W * H * 3], others_pixels[W * H * 3];
 
 static bool read_pixels(void *cookie, zn_rect r, float *dst)
 {
-    (void)cookie;
     for (int y = 0; y < r.h; y++)
-        memcpy(dst + (size_t)y * (size_t)r.w * 3, pixels + ((size_t)(r.y + y) * W + (size_t)r.x) * 3,
+        memcpy(dst + (size_t)y * (size_t)r.w * 3, (const float *)cookie + ((size_t)(r.y + y) * W + (size_t)r.x) * 3,
                (size_t)r.w * 3 * sizeof *dst);
     return true;
 }
 
+/* out->data is the caller's; how gets the model, the frame and the steps. */
+static zn_status make(zn_array *out, zn_session *session, zn_face_how *how, zn_error *err)
+{
+    const zn_face_picture in = { { W, H, 3, read_pixels, pixels }, { 0, 0 } };
+    const zn_face_picture other = { { W, H, 3, read_pixels, others_pixels }, { 0, 0 } };
+    const zn_choice choice = { .n_threads = 2, .precision = "fp32" };
+    zn_face_result result;
+    zn_face_plan plan;
+    zn_status s;
+
+    how->model = MODEL;
+    how->frame = (zn_frame){ W / 2, H / 2, W, 0 };
+    how->steps = how->stochastic_steps = 4;
+    s = zn_face_describe(&plan, session, &choice, how, W, H, err);
+    if (!s)
+        s = zn_face_find(&plan, &in, NULL, err);
+    *out = plan.out;
+    out->data = calloc(W * H * 3, sizeof *out->data);
+    return s ? s : zn_face_run(&result, &plan, &in, how->task == ZN_FACE_INTERPOLATE ? &other : NULL, out, NULL, err);
+}
+
+/* Linear between the cells' centres, then bicubic: a mask is felt so far beyond the middle between them. */
+enum { BEYOND = W / CELLS / 2 + W / 16 };
+
 /* The largest change in the left and in the right half of the picture. */
 static zn_status edit(double half[2], zn_session *session, const char *first, const char *next, zn_error *err)
 {
-    const zn_face_picture in = { { W, H, 3, read_pixels, NULL }, { 0, 0 } };
-    const zn_choice choice = { .n_threads = 2, .precision = "fp32" };
     zn_face_how how = zn_face_defaults();
-    zn_face_result result;
-    zn_face_plan plan;
     zn_array out;
     zn_status s;
 
-    how.model = MODEL;
-    how.frame = (zn_frame){ W / 2, H / 2, W, 0 };
-    how.steps = how.stochastic_steps = 4;
     how.detail = 1; /* less would soften what is next to a change */
     how.change[0] = (zn_face_change){ first, -1 };
     how.change[1] = (zn_face_change){ next, 1 };
-    s = zn_face_describe(&plan, session, &choice, &how, W, H, err);
-    if (!s)
-        s = zn_face_find(&plan, &in, NULL, err);
-    if (s)
-        return s;
-    out = plan.out;
-    out.data = malloc(zn_array_len(&out) * sizeof *out.data);
-    s = zn_face_run(&result, &plan, &in, NULL, &out, NULL, err);
+    s = make(&out, session, &how, err);
     half[0] = half[1] = 0;
-    for (int i = 0; !s && i < out.h * out.w * 3; i++) {
-        /* linear between the cells' centres, then bicubic */
-        const int right = plan.change.x + i / 3 % out.w >= W / 2 + W / CELLS / 2 + W / 16;
+    for (int i = 0; i < out.h * out.w * 3; i++) {
+        const int right = i / 3 % out.w >= W / 2 + BEYOND;
 
         half[right] = test_larger(half[right], fabs((double)out.data[i]));
     }
@@ -409,12 +441,73 @@ static void test_an_edit_stays_in_the_mask(void)
     CHECK(all[0] > 1e-3 && all[1] > 1e-3, "without a mask: %g, %g", all[0], all[1]);
 }
 
+static float nothing(int i)
+{
+    (void)i;
+    return 0;
+}
+
+/* The upper half of the frame is face. */
+static float upper(int i)
+{
+    return i < CELLS * CELLS / 2 ? 4 : -40;
+}
+
+/* The largest change in the upper and in the lower half of the picture. */
+static void measure(double half[2], const float *change)
+{
+    half[0] = half[1] = 0;
+    for (int i = 0; i < W * H * 3; i++) {
+        const int lower = i / 3 / W >= H / 2 + BEYOND;
+
+        half[lower] = test_larger(half[lower], fabs((double)change[i]));
+    }
+}
+
+/* Without a mask all of the frame changes; a mask that is wrong is refused. */
+static void test_a_blend_stays_in_the_mask(void)
+{
+    static const double positions[] = { 0.5, 1 };
+    zn_face_how how = zn_face_defaults();
+    tensor t[TENSORS];
+    zn_session *session = NULL;
+    double half[2];
+    zn_array out;
+    zn_error err;
+
+    memcpy(t, usual, sizeof t);
+    t[9].value = nothing;
+    t[10].value = upper;
+    CHECK(!zn_session_open(&session, &err), "%s", err.text);
+    how.task = ZN_FACE_INTERPOLATE;
+    for (int masked = 1; masked >= 0; masked--) {
+        write_file(t, masked ? TENSORS : TENSORS - 1);
+        for (int i = 0; i < 2; i++) {
+            how.position = positions[i];
+            CHECK(!make(&out, session, &how, &err), "%s", err.text);
+            measure(half, out.data);
+            CHECK(half[0] > 0.01 && (masked ? half[1] < 1e-6 : half[1] > 0.01), "mask %d, position %g: %g, %g", masked,
+                  how.position, half[0], half[1]);
+            free(out.data);
+        }
+    }
+    zn_session_close(&session);
+    t[3].value = nothing; /* a deviation of 0 */
+    write_file(t, TENSORS);
+    CHECK(!zn_session_open(&session, &err), "%s", err.text);
+    CHECK(make(&out, session, &how, &err) == ZN_E_FILE && strstr(err.text, "do not fit its codes"), "'%s'", err.text);
+    free(out.data);
+    zn_session_close(&session);
+}
+
 int main(void)
 {
     if (!mkdtemp(folder) || setenv("ZENITH_MODELS", folder, 1) || setenv("XDG_DATA_HOME", folder, 1))
         return 1;
     for (int i = 0; i < W * H * 3; i++)
         pixels[i] = (float)(0.5 + 0.3 * sin(i % (W * 3) * 0.02) + 0.1 * cos(i / (W * 3) * 0.3 + i % 3));
+    for (int i = 0; i < W * H * 3; i++)
+        others_pixels[i] = (float)(0.6 + 0.2 * cos(i % (W * 3) * 0.05) - 0.1 * sin(i / (W * 3) * 0.2 + i % 3));
     RUN(test_moves_of_both_signs);
     RUN(test_directions);
     RUN(test_files_that_do_not_fit);
@@ -422,7 +515,9 @@ int main(void)
     RUN(test_holes);
     RUN(test_casts);
     RUN(test_no_face);
+    RUN(test_tone);
     RUN(test_an_edit_stays_in_the_mask);
+    RUN(test_a_blend_stays_in_the_mask);
     unlink(path());
     rmdir(folder);
     return test_end();
