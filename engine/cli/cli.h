@@ -82,12 +82,14 @@ void say_cleaned(size_t n, const char *what); /* prints a line, but for 0 */
 /* Whether a result is one: that of damaged weights, or of huge values, is not.  False, and the message in err. */
 bool check_numbers(const float *x, size_t len, zn_error *err);
 
-/* Videos have four axes, and are read and written frame by frame.  To write one: its sizes are in frames.  Closing with ok
- * false leaves no file. */
+/* Videos have four axes, and are read and written frame by frame.  To write one: its sizes are in frames; its
+ * numbers are checked.  Closing with ok false leaves no file and err as it is,
+ * or that of a frame. */
 typedef struct npy_video {
     zn_frames frames;
     FILE *f;
     zn_output out; /* of one that is written */
+    zn_error err;  /* of its frames, or empty */
 } npy_video;
 
 bool npy_open_video(npy_video *v, const char *path, zn_error *err);

@@ -275,7 +275,8 @@ static bool write_frame(void *cookie, int32_t i, float *frame)
     npy_video *v = cookie;
 
     (void)i;
-    return fwrite(frame, sizeof *frame, frame_len(&v->frames), v->f) == frame_len(&v->frames);
+    return check_numbers(frame, frame_len(&v->frames), &v->err) &&
+        fwrite(frame, sizeof *frame, frame_len(&v->frames), v->f) == frame_len(&v->frames);
 }
 
 bool npy_create_video(npy_video *v, const char *path, zn_error *err)
@@ -293,11 +294,15 @@ bool npy_create_video(npy_video *v, const char *path, zn_error *err)
 
 bool npy_close_video(npy_video *v, bool ok, zn_error *err)
 {
+    zn_error ignored;
+
     if (v->out.f)
-        ok = !zn_output_end(&v->out, ok ? ZN_OK : ZN_E_FILE, err) && ok;
+        ok = !zn_output_end(&v->out, ok ? ZN_OK : ZN_E_FILE, ok ? err : &ignored) && ok;
     else if (v->f)
         fclose(v->f);
     v->f = NULL;
+    if (*v->err.text)
+        *err = v->err;
     return ok;
 }
 

@@ -60,14 +60,14 @@ static int run_video(const options *o, const zn_model_info *info, const char *fr
     video_input in;
     zn_engine *engine = NULL;
     zn_model *model = NULL;
-    zn_error err = { "" }, ignored;
+    zn_error err = { "" };
     bool ok = video_open(&in, from, &err) && !zn_engine_open(&engine, o->engine, o->threads, &err) &&
         !zn_model_open(&model, engine, info->id, &open, &err) &&
         !zn_model_video_shape(model, &in.frames, &out.frames, &err) && npy_create_video(&out, to, &err);
 
     if (ok) {
         ok = !zn_model_run_video(model, &out.frames, &in.frames, job, &err);
-        ok = npy_close_video(&out, ok, ok ? &err : &ignored);
+        ok = npy_close_video(&out, ok, &err);
     }
     say_cleaned(in.n_cleaned, info->in[0]);
     if (*in.err.text)

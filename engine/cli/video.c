@@ -118,13 +118,12 @@ static bool run(work *k, const zn_frames *out, zn_error *err)
 static bool run_to_array(work *k, zn_frames sizes, zn_error *err)
 {
     npy_video out = { .frames = sizes };
-    zn_error ignored;
     bool ok = npy_create_video(&out, k->to, err);
 
     if (!ok)
         return false;
     ok = run(k, &out.frames, err);
-    return npy_close_video(&out, ok, ok ? err : &ignored);
+    return npy_close_video(&out, ok, err);
 }
 
 static bool run_to_folder(work *k, zn_frames sizes, zn_error *err)

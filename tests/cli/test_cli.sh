@@ -313,6 +313,9 @@ decode() { "$zenith" video decode "$1" "$2" --weights "$golden/wan21.pth"; }
 expect 0 '1 values of .*nan-z.npy are infinite or not a number' "a latent that is not finite" decode "$tmp/nan-z.npy" "$tmp/nan-frames"
 { head -c 128 "$tmp/video-z.npy"; printf '\xff\xff\x7f\x7f%.0s' $(seq 192); } >"$tmp/large-z.npy"
 expect 1 'result is not finite' "a latent whose frames are not finite" decode "$tmp/large-z.npy" "$tmp/large-frames"
+expect 1 'result is not finite' "the same as an array" decode "$tmp/large-z.npy" "$tmp/large.npy"
+expect 1 'result is not finite' "the same by run" "$zenith" run wan-vae-decode --weights "$golden/wan21.pth" --in "z=$tmp/large-z.npy" --out "x=$tmp/large.npy"
+expect 0 '' "no file is left" test ! -e "$tmp/large.npy"
 # A folder of pictures is a video, too: black is -1.
 mkdir "$tmp/frames"
 for i in 1 2 3 4 5; do
