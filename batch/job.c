@@ -14,6 +14,7 @@
 #include "zenith-apply.h"
 #include "zenith-open.h"
 #include "zenith-pixels.h"
+#include "zenith_number.h"
 
 #define PROMPT_MAX 4000 /* bytes */
 #define TRIAL 64        /* pixels a side of zn_job_try()'s picture                      */
@@ -130,12 +131,12 @@ static gint
 tile_side (const GeglRectangle *all)
 {
   const gchar *text = g_getenv ("ZENITH_CACHE");
-  guint64      mib  = CACHE;
+  gdouble      mib  = CACHE;
   gint         most, nx, ny;
 
   if (text)
-    g_ascii_string_to_unsigned (text, 10, 0, 1 << 20, &mib, NULL);
-  most = (gint) CLAMP ((mib << 20) / (2 * 6) / (guint) all->width, 1, TILE_MAX);
+    zn_mebibytes_parse (&mib, text);
+  most = (gint) CLAMP (mib * 1048576.0 / (2 * 6) / all->width, 1.0, TILE_MAX);
   nx   = (all->width + most - 1) / most;
   ny   = (all->height + most - 1) / most;
 

@@ -21,6 +21,10 @@ enum { ZN_NUMBER_SIZE = 32 };
  * "nan" and hexadecimal digits are no numbers; one that is too small to be told from 0 is 0. */
 bool zn_number_parse(double *value, const char *text, const char **end);
 
+/* A size in mebibytes, as variables of the environment have it: "512", "512M" or "4G"; at most 1e9.  False, and *mib is unchanged: it
+ * is none. */
+bool zn_mebibytes_parse(double *mib, const char *text);
+
 /* The fewest digits that give the same double: "25", "0.1", "1e-07".  Returns text. */
 char *zn_number_print(char text[ZN_NUMBER_SIZE], double value);
 

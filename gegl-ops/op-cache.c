@@ -11,9 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <glib/gi18n-lib.h>
 #include <glib/gstdio.h>
 
 #include "op-cache.h"
+#include "zenith_number.h"
 
 #define DEFAULT_MIB 256 /* without $ZENITH_CACHE, which is in MiB */
 #define FILE_MIB 1024   /* ... on disk */
@@ -119,6 +121,30 @@ zn_op_key_add_buffer (zn_key              *key,
 
 /* ---- limits --------------------------------------------------------------- */
 
+/* $ZENITH_CACHE, or NULL. */
+static const gchar *
+wanted (void)
+{
+  const gchar *text = g_getenv ("ZENITH_CACHE");
+
+  return text && *text ? text : NULL;
+}
+
+gboolean
+zn_op_cache_check (zn_error *err)
+{
+  gdouble mib;
+
+  if (! wanted () || zn_mebibytes_parse (&mib, wanted ()))
+    return TRUE;
+
+  g_snprintf (err->text, sizeof (err->text),
+              _ ("%s must be a size in mebibytes, such as 512, or 4G, not '%s'"), "ZENITH_CACHE",
+              wanted ());
+
+  return FALSE;
+}
+
 gsize
 zn_op_cache_limit (void)
 {
@@ -126,13 +152,12 @@ zn_op_cache_limit (void)
 
   if (g_once_init_enter (&limit))
     {
-      const gchar *text = g_getenv ("ZENITH_CACHE");
-      guint64      mib  = DEFAULT_MIB;
+      gdouble mib = DEFAULT_MIB;
 
-      if (text)
-        g_ascii_string_to_unsigned (text, 10, 0, G_MAXSIZE >> 21, &mib, NULL);
+      if (wanted ())
+        zn_mebibytes_parse (&mib, wanted ());
 
-      g_once_init_leave (&limit, ((gsize) mib << 20) + 1); /* 0 is "not yet" */
+      g_once_init_leave (&limit, (gsize) (mib * 1048576.0) + 1); /* 0 is "not yet" */
     }
 
   return limit - 1;
@@ -141,7 +166,7 @@ zn_op_cache_limit (void)
 static gint64
 file_limit (void)
 {
-  return g_getenv ("ZENITH_CACHE") ? 0 : (gint64) FILE_MIB << 20;
+  return wanted () ? 0 : (gint64) FILE_MIB << 20;
 }
 
 gboolean

@@ -27,6 +27,8 @@ GBytes *zn_op_cache_get (const zn_key *key);
 
 /* Bytes that are kept in memory: $ZENITH_CACHE. */
 gsize zn_op_cache_limit (void);
+/* Whether it can be understood; if not, the default is taken, and err says so. */
+gboolean zn_op_cache_check (zn_error *err);
 
 /* Keeps a reference of its own.  256 MiB are held in memory; what was not used for
  * longest moves to a file beside GEGL's swap, up to 1 GiB, and is then dropped.  With

@@ -265,8 +265,8 @@ process (GeglOperation        *operation,
   ZnOpRequest    request;
 
   zn_op_describe (operation, &task);
-  zn_op_request_init (&request, operation, &task.base);
-  if (zn_op_input_box (operation, &input.box, &request.err) &&
+  if (zn_op_request_init (&request, operation, &task.base) &&
+      zn_op_input_box (operation, &input.box, &request.err) &&
       zn_op_latent_open (&ae, &task, &request.note, &request.err))
     {
       /* hosts set one property after the other, and prepare() opens what each of them names */

@@ -63,10 +63,12 @@ show (ZnOpRequest *request, gdouble value)
     gegl_operation_progress (request->operation, value, (gchar *) "");
 }
 
-void
+gboolean
 zn_op_request_init (ZnOpRequest *request, GeglOperation *operation, const ZnOpBase *base)
 {
   *request = (ZnOpRequest){ .operation = operation, .base = base, .span = 1.0, .shown = -1.0 };
+
+  return zn_op_cache_check (&request->err);
 }
 
 void

@@ -50,7 +50,8 @@ struct _ZnOpRequest
   gboolean replaced; /* the output has what there is to show after a failure */
 };
 
-void zn_op_request_init (ZnOpRequest *request, GeglOperation *operation, const ZnOpBase *base);
+/* FALSE, and why: the environment makes no sense. */
+gboolean zn_op_request_init (ZnOpRequest *request, GeglOperation *operation, const ZnOpBase *base);
 
 /* The next job is this part of the whole. */
 void zn_op_request_part (ZnOpRequest *request, gdouble start, gdouble span);

@@ -324,8 +324,9 @@ process (GeglOperation        *operation,
   Tiling      tiling;
   gboolean    planned = tiling_init (&tiling, operation, &err);
 
-  zn_op_request_init (&request, operation, &tiling.task.base);
-  request.err = err;
+  planned = zn_op_request_init (&request, operation, &tiling.task.base) && planned;
+  if (*err.text)
+    request.err = err;
   if (planned)
     {
       const GeglRectangle box   = result_box (&tiling);

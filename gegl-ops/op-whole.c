@@ -459,8 +459,9 @@ process (GeglOperation        *operation,
   gint        n_in;
 
   ok = task_init (&task, operation, &err);
-  zn_op_request_init (&request, operation, &task.base);
-  request.err = err;
+  ok = zn_op_request_init (&request, operation, &task.base) && ok;
+  if (*err.text)
+    request.err = err;
   if (ok && ! task.run)
     {
       show_place (&task, &request, context);

@@ -178,6 +178,22 @@ bool zn_number_parse(double *value, const char *text, const char **end)
     return true;
 }
 
+bool zn_mebibytes_parse(double *mib, const char *text)
+{
+    const char *end;
+    double value;
+
+    if (!zn_number_parse(&value, text, &end))
+        return false;
+    if (*end == 'G' || *end == 'g')
+        value *= 1024;
+    end += *end == 'G' || *end == 'g' || *end == 'M' || *end == 'm';
+    if (*end || !(value >= 0 && value <= 1e9))
+        return false;
+    *mib = value;
+    return true;
+}
+
 /* The exact digits of a positive double. */
 static decimal digits_of(double value)
 {

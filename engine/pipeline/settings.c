@@ -79,7 +79,6 @@ static size_t less(size_t bytes, size_t by)
 static zn_status all_limits(zn_limits *l, const zn_engine *e, zn_error *err)
 {
     const char *name = e->be->memory_variable, *text = getenv(name);
-    const char *end = text;
     double mib = 0;
 
     if (!text || !*text) {
@@ -88,11 +87,7 @@ static zn_status all_limits(zn_limits *l, const zn_engine *e, zn_error *err)
         l->run = l->run ? l->run : (size_t)448 << 20;
         return ZN_OK;
     }
-    if (zn_number_parse(&mib, text, &end) && (*end == 'G' || *end == 'g'))
-        mib *= 1024, end++;
-    else if (end != text && (*end == 'M' || *end == 'm'))
-        end++;
-    if (end == text || *end || !(mib >= 1 && mib <= 1e9))
+    if (!zn_mebibytes_parse(&mib, text) || mib < 1)
         return zn_fail(err, ZN_E_USAGE, "%s must be a size in mebibytes, such as 512, or 4G, not '%s'", name, text);
     l->total = l->run = (size_t)(mib * 1048576);
     return ZN_OK;

@@ -9,17 +9,13 @@
 #define FLOOR ((guint64) 512 << 20)
 #define PER_BYTE 512
 
-/* "500" is in MiB, "1.5G" in GiB: as the engine reads it, which also says what it does
- * not understand. */
+/* The engine says what it does not understand. */
 static gsize
 parse_memory (const gchar *text)
 {
-  const char *end;
-  gdouble     mib = 0.0;
+  gdouble mib;
 
-  if (text && zn_number_parse (&mib, text, &end) && (*end == 'G' || *end == 'g'))
-    mib *= 1024.0;
-  if (! (mib >= 1.0 && mib <= 1e9))
+  if (! text || ! zn_mebibytes_parse (&mib, text) || mib < 1.0)
     mib = DEFAULT_MIB;
 
   return (gsize) (mib * 1048576.0);

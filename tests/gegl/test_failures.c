@@ -567,6 +567,24 @@ test_answers_in_automatic_dialogs (void)
   g_free (operations);
 }
 
+static void
+test_nonsense_for_the_cache (void)
+{
+  static const gchar *const cases[][2] = {
+    { "zenith:denoise", "model=fast" },
+    { "zenith:latent-preview", "model=taesd" },
+    { "zenith:diffae-reconstruct", "" },
+  };
+  GeglBuffer *in = picture ("R'G'B'A u8", 5, 6, 40, 30, 14);
+
+  g_setenv ("ZENITH_CACHE", "/tmp", TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    TRY (check_passes (cases[i][0], cases[i][1], in,
+                       "ZENITH_CACHE must be a size in mebibytes, such as 512, or 4G, not '/tmp'"));
+  g_unsetenv ("ZENITH_CACHE");
+  g_object_unref (in);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -591,6 +609,7 @@ main (int argc, char **argv)
   RUN (test_channels_of_a_decoder);
   RUN (test_wrong_latents);
   RUN (test_engine_that_is_not_here);
+  RUN (test_nonsense_for_the_cache);
   RUN (test_picture_without_end);
   RUN (test_picture_that_is_too_large);
   RUN (test_nothing_connected);

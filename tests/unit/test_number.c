@@ -309,9 +309,28 @@ static void test_locale(void)
     CHECK(ok, "%g, %s", v, text);
 }
 
+/* Sizes of the environment; what is none leaves the number alone. */
+static void test_mebibytes(void)
+{
+    static const struct {
+        const char *text;
+        double mib; /* -1: none */
+    } cases[] = { { "0", 0 },   { "512", 512 }, { "512M", 512 }, { "1.5g", 1536 }, { "", -1 },
+                  { "-1", -1 }, { "4T", -1 },   { "4GB", -1 },   { "/tmp", -1 },   { "1e10", -1 },
+                  { "G", -1 },  { " 5", -1 },   { "1e6G", -1 } };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double mib = -1;
+
+        CHECK(zn_mebibytes_parse(&mib, cases[i].text) == (cases[i].mib >= 0) && mib == cases[i].mib, "'%s': %g",
+              cases[i].text, mib);
+    }
+}
+
 int main(void)
 {
     RUN(test_edges);
+    RUN(test_mebibytes);
     RUN(test_half_way);
     RUN(test_random_doubles);
     RUN(test_random_texts);
