@@ -240,6 +240,22 @@ static void test_what_a_result_depends_on(void)
     }
 }
 
+/* A blend takes its mask from attribute files. */
+static void test_a_blend_depends_on_attribute_files(void)
+{
+    const zn_face_picture in = picture(first);
+    zn_face_how how = edit_of(0, 0);
+    zn_face_plan before, after;
+    zn_error err;
+
+    how.task = ZN_FACE_INTERPOLATE;
+    CHECK(!describe(&before, &how, &err) && !zn_face_find(&before, &in, NULL, &err), "%s", err.text);
+    write_attributes("later.attributes.safetensors", "later", 1);
+    CHECK(!describe(&after, &how, &err) && !zn_face_find(&after, &in, NULL, &err), "%s", err.text);
+    unlink(in_folder("later.attributes.safetensors"));
+    CHECK(before.key.a != after.key.a || before.key.b != after.key.b, "a new file does not count");
+}
+
 static void test_runs_that_were_not_planned(void)
 {
     zn_face_how how = edit_of(1, 0);
@@ -713,6 +729,7 @@ int main(void)
     RUN(test_what_is_refused);
     RUN(test_what_is_nothing);
     RUN(test_what_a_result_depends_on);
+    RUN(test_a_blend_depends_on_attribute_files);
     RUN(test_runs_that_were_not_planned);
     RUN(test_the_frame_alone_changes);
     RUN(test_several_attributes);
