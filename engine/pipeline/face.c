@@ -12,25 +12,10 @@
 enum {
     QUICK_STEPS = 4,  /* of a first estimate */
     QUICK_TIME = 400, /* of an edit: how much noise it is seen through, of 999 */
-    PATH_STEPS = 50,  /* more would take too much memory for the corrections */
-    BATCH = 4         /* faces of a strip, or new ones, that are drawn at once */
+    PATH_STEPS = 50   /* more would take too much memory for the corrections */
 };
 
-typedef struct inputs {
-    const zn_face_picture *in, *second;
-} inputs;
-
 typedef zn_status task(zn_face_work *k);
-
-static const inputs *inputs_of(const zn_face_work *k)
-{
-    return k->how;
-}
-
-static float *new_floats(size_t n)
-{
-    return malloc(n * sizeof(float));
-}
 
 /* Puts a drawn face into the result. */
 static zn_status put(zn_face_work *k, const float *drawn)
@@ -54,7 +39,7 @@ static zn_status with_estimate(zn_face_work *k, task *make, bool edits)
     quick.quick = true;
     quick.bar_span = (edits ? 1.0 : QUICK_STEPS) / (k->steps + QUICK_STEPS);
     quick.out = &out;
-    if (!(out.data = new_floats(zn_array_len(&out))))
+    if (!(out.data = zn_face_floats(zn_array_len(&out))))
         return zn_fail(k->err, ZN_E_MEMORY, "There is not enough memory for a preview.");
     s = make(&quick);
     if (!s)
@@ -93,7 +78,7 @@ static zn_status reconstruct(zn_face_work *k)
 {
     zn_face_data f = { 0 };
     float *large = NULL;
-    zn_status s = zn_face_read(&f, k, &inputs_of(k)->in->source, NULL);
+    zn_status s = zn_face_read(&f, k, &k->in->source, NULL);
 
     if (!s) {
         k->paste = paste_reconstruction;
@@ -165,7 +150,7 @@ static bool paste_edit(zn_array *out, const zn_face_work *k, const float *drawn)
 static zn_status enlarge_edit(edit *e, const float *drawn, zn_face_work *k)
 {
     const float *from = e->face.made ? e->face.made : e->face.low;
-    float *calm = new_floats(k->len);
+    float *calm = zn_face_floats(k->len);
     zn_face_large *l = &e->large;
     zn_status s = calm ? ZN_OK : zn_face_no_memory(k);
 
@@ -222,7 +207,7 @@ static zn_status move_code(float *cond, const float *code, edit *e, const zn_fac
 static zn_status draw_edit(float *dst, edit *e, zn_face_work *k)
 {
     zn_face_data *f = &e->face;
-    float *cond = new_floats((size_t)k->code);
+    float *cond = zn_face_floats((size_t)k->code);
     zn_status s = cond ? zn_face_encode(f, k) : zn_face_no_memory(k);
 
     if (!s && !k->path)
@@ -247,7 +232,7 @@ static zn_status draw_edit_quick(float *dst, edit *e, zn_face_work *k)
 {
     const size_t code = (size_t)k->code;
     const float *low = e->face.low;
-    float *cond = new_floats(2 * code), *both = new_floats(2 * k->len), *drawn = new_floats(2 * k->len);
+    float *cond = zn_face_floats(2 * code), *both = zn_face_floats(2 * k->len), *drawn = zn_face_floats(2 * k->len);
     zn_status s = cond && both && drawn ? ZN_OK : zn_face_no_memory(k);
 
     if (!s && e->face.codes)
@@ -271,11 +256,11 @@ static zn_status draw_edit_quick(float *dst, edit *e, zn_face_work *k)
 static zn_status manipulate(zn_face_work *k)
 {
     edit e = { .guide = 0 };
-    float *drawn = new_floats(k->len);
+    float *drawn = zn_face_floats(k->len);
     zn_status s = drawn ? read_attributes(&e, k) : zn_face_no_memory(k);
 
     if (!s)
-        s = zn_face_read(&e.face, k, &inputs_of(k)->in->source, NULL);
+        s = zn_face_read(&e.face, k, &k->in->source, NULL);
     if (!s) {
         k->paste = paste_edit;
         k->pasted = &e;
@@ -299,233 +284,6 @@ static zn_status manipulate(zn_face_work *k)
     return s;
 }
 
-/* ---- interpolate ----------------------------------------------------------------------------------------------- */
-
-typedef struct pair {
-    zn_face_data face[2];
-    float *large[2];   /* what the model saw, enlarged, if they are large */
-    zn_attribute all;  /* of the mask */
-    zn_face_mask mask; /* where the face between them is */
-    double position;
-} pair;
-
-/* a becomes (sin((1 - t) theta) a + sin(t theta) b) / sin(theta), theta being the angle between them: noise between two noises is
- * as strong as they are. */
-static void slerp(float *a, const float *b, size_t n, double t)
-{
-    double ab = 0, aa = 0, bb = 0, theta, p = 1 - t, q = t;
-
-    for (size_t i = 0; i < n; i++) {
-        ab += (double)a[i] * (double)b[i];
-        aa += (double)a[i] * (double)a[i];
-        bb += (double)b[i] * (double)b[i];
-    }
-    theta = aa > 0 && bb > 0 ? acos(fmin(fmax(ab / sqrt(aa * bb), -1), 1)) : 0;
-    if (sin(theta) > 1e-6) {
-        p = sin((1 - t) * theta) / sin(theta);
-        q = sin(t * theta) / sin(theta);
-    }
-    for (size_t i = 0; i < n; i++)
-        a[i] = (float)(p * (double)a[i] + q * (double)b[i]);
-}
-
-static void code_between(float *cond, const zn_face_data *face, double position, int n)
-{
-    const float *a = face[0].codes, *b = face[1].codes;
-
-    for (int i = 0; i < n; i++)
-        cond[i] = (float)((1 - position) * (double)a[i] + position * (double)b[i]);
-}
-
-/* The position and its mask: where the face is that is drawn there.  Tint is what differs where the first one's is, too. */
-static zn_status place(pair *p, double position, const zn_face_work *k)
-{
-    const float *first = p->face[0].codes;
-    float *cond = new_floats((size_t)k->code);
-    zn_face_mask own = { 0 };
-    bool ok = cond;
-
-    p->position = position;
-    if (ok) {
-        code_between(cond, p->face, position, k->code);
-        ok = zn_face_mask_make(&own, k->side, &p->all, 1, first, first, k->code) &&
-            zn_face_mask_make(&p->mask, k->side, &p->all, 1, cond, cond, k->code);
-    }
-    for (int i = 0; ok && own.face && i < k->side * k->side; i++)
-        p->mask.face[i] = fminf(p->mask.face[i], own.face[i]);
-    zn_face_mask_clear(&own);
-    free(cond);
-    return ok ? ZN_OK : zn_face_no_memory(k);
-}
-
-/* dst [n][side][side][3]: the faces at these positions between two. */
-static zn_status draw_between(float *dst, int n, zn_face_work *k, const zn_face_data *face, const double *position)
-{
-    const float *a = face[0].codes, *b = face[1].codes;
-    const size_t code = (size_t)k->code;
-    float *cond = new_floats((size_t)n * code), *noise = new_floats((size_t)n * k->len);
-    zn_status s = cond && noise ? ZN_OK : zn_face_no_memory(k);
-
-    for (size_t j = 0; !s && j < (size_t)n; j++) {
-        code_between(cond + j * code, face, position[j], k->code);
-        memcpy(noise + j * k->len, a + code, k->len * sizeof *noise);
-        slerp(noise + j * k->len, b + code, k->len, position[j]);
-    }
-    if (!s)
-        s = zn_face_draw(dst, k, &(zn_face_drawing){ .n = n, .noise = noise, .cond = cond, .shows = true });
-    free(noise);
-    free(cond);
-    return s;
-}
-
-/* zn_field_paste() inside of the pair's mask. */
-static bool paste_masked(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch)
-{
-    const pair *p = k->pasted;
-
-    if (field && zn_field_tone(field, side, &p->mask) && zn_field_mask(field, side, &p->mask))
-        return zn_field_paste(out, field, side, k, patch);
-    free(field);
-    return false;
-}
-
-/* out, which is 0, gets a face between two; of this side are the face and what was seen of both. */
-static bool paste_pair(zn_array *out, const zn_face_work *k, int side, const float *face, const float *first,
-                       const float *second)
-{
-    const pair *p = k->pasted;
-    const float t = (float)p->position;
-
-    return paste_masked(out, zn_field_new(side, face, first, first, -t), side, k, &p->face[0].patch) &&
-        paste_masked(out, zn_field_new(side, second, second, second, t), side, k, &p->face[1].patch);
-}
-
-static bool level(float *dst, const zn_face_work *k, const float *drawn)
-{
-    const pair *p = k->pasted;
-
-    return zn_face_level_contrast(dst, drawn, p->face[0].low, p->face[1].low, k->side, p->position);
-}
-
-static bool paste_between(zn_array *out, const zn_face_work *k, const float *drawn)
-{
-    const pair *p = k->pasted;
-    float *face = new_floats(k->len);
-    const bool ok = face && level(face, k, drawn) && paste_pair(out, k, k->side, face, p->face[0].low, p->face[1].low);
-
-    free(face);
-    return ok;
-}
-
-/* The result: large faces are enlarged. */
-static zn_status put_between(zn_array *out, zn_face_work *k, pair *p, const float *drawn)
-{
-    float *face = new_floats(k->len), *to = NULL;
-    zn_status s = face && level(face, k, drawn) ? ZN_OK : zn_face_no_memory(k);
-
-    memset(out->data, 0, zn_array_len(out) * sizeof *out->data);
-    if (!s && !k->quick)
-        s = zn_face_enlarge(&to, face, zn_face_whole(k), false, k);
-    for (int i = 0; !s && to && i < 2; i++)
-        if (!p->large[i])
-            s = zn_face_enlarge(&p->large[i], p->face[i].low, zn_face_whole(k), true, k);
-    if (!s &&
-        !(to ? paste_pair(out, k, k->side * k->scale, to, p->large[0], p->large[1])
-             : paste_pair(out, k, k->side, face, p->face[0].low, p->face[1].low)))
-        s = zn_face_no_memory(k);
-    free(to);
-    free(face);
-    return s;
-}
-
-/* The changes of all pictures of a strip, BATCH at a time; the first is the input. */
-static zn_status draw_strip(zn_face_work *k, pair *p, int n)
-{
-    const int h = k->plan->change.h;
-    const size_t len = (size_t)h * (size_t)k->out->w * 3;
-    float *drawn = new_floats(BATCH * k->len);
-    zn_status s = drawn ? ZN_OK : zn_face_no_memory(k);
-
-    memset(k->out->data, 0, zn_array_len(k->out) * sizeof *k->out->data);
-    for (int from = 1, count; !s && from < n; from += count) {
-        double position[BATCH];
-
-        count = zn_imin(BATCH, n - from);
-        for (int j = 0; j < count; j++)
-            position[j] = (double)(from + j) / (n - 1);
-        s = draw_between(drawn, count, k, p->face, position);
-        for (int j = 0; !s && j < count; j++) {
-            zn_array one = { k->out->data + (size_t)(from + j) * len, h, k->out->w, 3 };
-
-            s = place(p, position[j], k);
-            if (!s)
-                s = put_between(&one, k, p, drawn + (size_t)j * k->len);
-        }
-    }
-    for (int i = n; !s && (size_t)i * len < zn_array_len(k->out); i++) /* back to the first */
-        memcpy(k->out->data + (size_t)i * len, k->out->data + (size_t)(2 * n - 2 - i) * len, len * sizeof(float));
-    free(drawn);
-    return s;
-}
-
-/* *second: NULL, the frame of the first picture is that of the second, too; or its own. */
-static zn_status second_frame(zn_square *own, const zn_square **second, const zn_face_work *k)
-{
-    const zn_face_picture *in = inputs_of(k)->second;
-    zn_face_list list;
-    zn_frame frame;
-    zn_status s;
-
-    *second = NULL;
-    if (!k->plan->found)
-        return ZN_OK;
-    s = zn_face_search_in(&list, k->plan, in, k->watch, k->err);
-    if (!s && !list.n)
-        s = zn_fail(k->err, ZN_E_USAGE, "No face was found in the second picture.");
-    frame = zn_face_frame(&list.face[0]);
-    if (!s)
-        s = zn_square_get(own, &frame, in->source.w, in->source.h, k->err);
-    *second = own;
-    return s;
-}
-
-static zn_status interpolate(zn_face_work *k)
-{
-    const inputs *in = inputs_of(k);
-    const int strip = k->plan->how.strip > 1 ? k->plan->how.strip : 0;
-    const double position = k->plan->how.position;
-    pair p = { .position = position };
-    float *drawn = new_floats(k->len);
-    const zn_square *second = NULL;
-    zn_square own;
-    zn_status s = drawn ? second_frame(&own, &second, k) : zn_face_no_memory(k);
-
-    if (!s)
-        s = zn_face_read(&p.face[0], k, &in->in->source, NULL);
-    if (!s)
-        s = zn_face_read(&p.face[1], k, &in->second->source, second);
-    if (!s)
-        s = zn_attribute_find_mask(&p.all, k->plan->model, k->code, k->err);
-    k->paste = strip ? NULL : paste_between;
-    k->pasted = &p;
-    k->total = zn_face_encode_cost(&p.face[0]) + zn_face_encode_cost(&p.face[1]) +
-        (strip ? strip - 1 : 1) * (k->steps + zn_face_enlarge_cost(k, 1)) + zn_face_enlarge_cost(k, 2);
-    for (int i = 0; !s && i < 2; i++)
-        s = zn_face_encode(&p.face[i], k);
-    if (!s && strip)
-        s = draw_strip(k, &p, strip);
-    else if (!s && !(s = place(&p, position, k)) && !(s = draw_between(drawn, 1, k, p.face, &position)))
-        s = put_between(k->out, k, &p, drawn);
-    free(drawn);
-    zn_face_mask_clear(&p.mask);
-    zn_attribute_clear(&p.all);
-    free(p.large[0]);
-    free(p.large[1]);
-    zn_face_clear(&p.face[0]);
-    zn_face_clear(&p.face[1]);
-    return s;
-}
-
 /* ---- sample and encode ------------------------------------------------------------------------------------------- */
 
 static bool paste_new(zn_array *out, const zn_face_work *k, const float *drawn)
@@ -540,7 +298,8 @@ static bool paste_new(zn_array *out, const zn_face_work *k, const float *drawn)
 static zn_status draw_new(float *dst, int n, uint32_t seed, zn_face_work *k)
 {
     const size_t code = (size_t)k->code;
-    float *z = new_floats(2 * (size_t)n * code), *cond = z + (size_t)n * code, *noise = new_floats((size_t)n * k->len);
+    float *z = zn_face_floats(2 * (size_t)n * code), *cond = z + (size_t)n * code,
+          *noise = zn_face_floats((size_t)n * k->len);
     zn_status s = z && noise ? ZN_OK : zn_face_no_memory(k);
 
     for (size_t i = 0; !s && i < (size_t)n; i++) {
@@ -559,11 +318,11 @@ static zn_status draw_new(float *dst, int n, uint32_t seed, zn_face_work *k)
     return s;
 }
 
-/* BATCH at a time. */
+/* ZN_FACE_BATCH at a time. */
 static zn_status sample(zn_face_work *k)
 {
     const int n = zn_imax(k->plan->how.n, 1);
-    float *drawn = new_floats(BATCH * k->len);
+    float *drawn = zn_face_floats(ZN_FACE_BATCH * k->len);
     zn_status s = drawn ? ZN_OK : zn_face_no_memory(k);
 
     k->paste = paste_new;
@@ -571,7 +330,7 @@ static zn_status sample(zn_face_work *k)
     for (int from = 0, count; !s && from < n; from += count) {
         zn_array one = *k->out;
 
-        count = zn_imin(BATCH, n - from);
+        count = zn_imin(ZN_FACE_BATCH, n - from);
         s = draw_new(drawn, count, k->plan->how.seed + (uint32_t)from, k);
         for (int i = 0; !s && i < count; i++) {
             one.data = k->out->data + (size_t)(from + i) * k->len;
@@ -585,7 +344,7 @@ static zn_status sample(zn_face_work *k)
 static zn_status encode(zn_face_work *k)
 {
     zn_face_data f = { 0 };
-    zn_status s = zn_face_read(&f, k, &inputs_of(k)->in->source, NULL);
+    zn_status s = zn_face_read(&f, k, &k->in->source, NULL);
 
     if (!s)
         s = zn_face_code(k->out->data, &f, k);
@@ -605,7 +364,7 @@ static zn_status run_task(zn_face_work *k)
     case ZN_FACE_RECONSTRUCT:
         return with_estimate(k, reconstruct, false);
     case ZN_FACE_INTERPOLATE:
-        return how->strip > 1 ? interpolate(k) : with_estimate(k, interpolate, false);
+        return how->strip > 1 ? zn_face_interpolate(k) : with_estimate(k, zn_face_interpolate, false);
     case ZN_FACE_SAMPLE:
         return how->n > 1 ? sample(k) : with_estimate(k, sample, false);
     default:
@@ -613,13 +372,13 @@ static zn_status run_task(zn_face_work *k)
     }
 }
 
-static bool is_planned(const zn_face_plan *p, const inputs *in, const zn_array *out)
+static bool is_planned(const zn_face_plan *p, const zn_face_work *k, const zn_array *out)
 {
     const bool takes = p->how.task != ZN_FACE_SAMPLE, two = p->how.task == ZN_FACE_INTERPOLATE;
 
-    return p->located && !p->nothing && takes == (in->in != NULL) && two == (in->second != NULL) &&
-        (!takes || (in->in->source.w == p->in_w && in->in->source.h == p->in_h && in->in->source.c == 3)) &&
-        (!two || in->second->source.c == 3) && out->h == p->out.h && out->w == p->out.w && out->c == p->out.c;
+    return p->located && !p->nothing && takes == (k->in != NULL) && two == (k->second != NULL) &&
+        (!takes || (k->in->source.w == p->in_w && k->in->source.h == p->in_h && k->in->source.c == 3)) &&
+        (!two || k->second->source.c == 3) && out->h == p->out.h && out->w == p->out.w && out->c == p->out.c;
 }
 
 zn_status zn_face_run_one(zn_face_result *result, const zn_face_plan *p, const zn_face_picture *in,
@@ -627,15 +386,20 @@ zn_status zn_face_run_one(zn_face_result *result, const zn_face_plan *p, const z
 {
     static const zn_watcher nobody;
     const zn_face_how *how = &p->how;
-    const inputs both = { in, second };
-    zn_face_work k = { .plan = p, .watch = watch ? watch : &nobody, .result = result, .err = err, .out = out };
+    zn_face_work k = { .plan = p,
+                       .watch = watch ? watch : &nobody,
+                       .result = result,
+                       .err = err,
+                       .out = out,
+                       .in = in,
+                       .second = second };
     zn_task_turn turn;
     zn_status s;
 
     *result = (zn_face_result){ .note = p->note };
     if (err)
         err->text[0] = 0;
-    if (!is_planned(p, &both, out))
+    if (!is_planned(p, &k, out))
         return zn_fail(err, ZN_E_USAGE, "this is not what was planned");
     if (second && !p->found && (second->source.w != p->in_w || second->source.h != p->in_h))
         return zn_fail(err, ZN_E_USAGE,
@@ -643,7 +407,6 @@ zn_status zn_face_run_one(zn_face_result *result, const zn_face_plan *p, const z
                        p->in_h, second->source.w, second->source.h);
     if ((s = zn_task_begin(&turn, p->session, err)))
         return s;
-    k.how = &both;
     k.workers = (zn_workers){ p->session, &p->choice };
     k.steps = how->steps;
     k.up_steps = k.all_steps = how->stochastic_steps;
@@ -652,7 +415,7 @@ zn_status zn_face_run_one(zn_face_result *result, const zn_face_plan *p, const z
     s = zn_face_begin(&k);
     if (!s) {
         zn_face_tell_memory(&k,
-                            zn_imin(BATCH,
+                            zn_imin(ZN_FACE_BATCH,
                                     how->strip > 1 && second          ? how->strip - 1
                                         : how->task == ZN_FACE_SAMPLE ? zn_imax(how->n, 1)
                                                                       : 1));

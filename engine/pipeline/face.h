@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* face.h - what the files of the composite `face` share: face.c does the tasks, face_all.c several faces, face_plan.c describes and finds, face_codes.c runs
+/* face.h - what the files of the composite `face` share: face.c does the tasks, face_between.c that on two faces, face_all.c several faces, face_plan.c describes and finds, face_codes.c runs
  * the networks, face_frame.c, face_blend.c, face_texture.c, face_flow.c and face_warp.c are between the picture and the model's size, face_contrast.c corrects a face between
  * two, face_attributes.c reads attribute files, face_move.c does what they say. */
 #ifndef ZN_PIPELINE_FACE_H
@@ -8,6 +8,8 @@
 #include "../zenith_face.h"
 #include "fields.h"
 #include "session.h"
+
+#include <stdlib.h>
 
 /* ---- the frame (face_frame.c) ---------------------------------------------------------------------------------- */
 
@@ -54,17 +56,17 @@ struct zn_face_work { /* a pass of a run */
     bool moves;                         /* a change of this face moves the picture's own pixels */
     size_t len;                         /* side * side * 3 */
     zn_workers workers;
-    zn_square square;     /* of the frame */
-    int steps, up_steps;  /* of this pass */
-    int all_steps;        /* up, of the pass that is not quick */
-    bool path;            /* with the corrections of the way up */
-    bool quick;           /* a first estimate */
-    bool quick_shown;     /* there was one */
-    double bar, bar_span; /* its part of the progress bar */
-    double done, total;   /* evaluations of the U-Net */
-    double start, span;   /* of what is now done, of the whole */
-    double shown_at;      /* when an estimate was, in ms */
-    const void *how;      /* of the task */
+    zn_square square;                   /* of the frame */
+    int steps, up_steps;                /* of this pass */
+    int all_steps;                      /* up, of the pass that is not quick */
+    bool path;                          /* with the corrections of the way up */
+    bool quick;                         /* a first estimate */
+    bool quick_shown;                   /* there was one */
+    double bar, bar_span;               /* its part of the progress bar */
+    double done, total;                 /* evaluations of the U-Net */
+    double start, span;                 /* of what is now done, of the whole */
+    double shown_at;                    /* when an estimate was, in ms */
+    const zn_face_picture *in, *second; /* of the task; NULL: it takes none */
     /* Puts what a drawn face, [side][side][3], changes into out, which is 0: of the result and, if they are watched, of
      * estimates.  NULL: these are not shown. */
     bool (*paste)(zn_array *out, const zn_face_work *k, const float *drawn);
@@ -79,6 +81,11 @@ typedef struct zn_face_data { /* a picture of the work, in memory of its own */
     int steps;    /* from the picture to xT */
     float *made;  /* NULL, or the reconstruction, [side][side][3] */
 } zn_face_data;
+
+static inline float *zn_face_floats(size_t n)
+{
+    return malloc(n * sizeof(float));
+}
 
 /* The models, the sizes and the frame. */
 zn_status zn_face_begin(zn_face_work *k);
@@ -279,6 +286,12 @@ void zn_face_ahead(const zn_face_plan *plan, const zn_terms *terms);
 zn_status zn_face_search_in(zn_face_list *list, const zn_face_plan *plan, const zn_face_picture *in,
                             const zn_watcher *watch, zn_error *err);
 zn_frame zn_face_frame(const zn_face *face);
+
+/* ---- two faces (face_between.c) ------------------------------------------------------------------------------------------ */
+
+enum { ZN_FACE_BATCH = 4 /* faces of a strip, or new ones, that are drawn at once */ };
+
+zn_status zn_face_interpolate(zn_face_work *k);
 
 /* ---- run (face.c; face_all.c has zn_face_run) --------------------------------------------------------------------------- */
 
