@@ -307,27 +307,47 @@ test_reconstruction (void)
   g_object_unref (in);
 }
 
-/* The last picture between two faces is the second one as the model draws it. */
+/* The mean difference in part of a region of 96 x 96. */
+static gdouble
+differ (const gfloat *a, const gfloat *b, gint x0, gint y0, gint w, gint h)
+{
+  gdouble sum = 0.0;
+
+  for (gint y = y0; y < y0 + h; y++)
+    for (gint i = (y * 96 + x0) * 4; i < (y * 96 + x0 + w) * 4; i++)
+      sum += fabs (a[i] - b[i]);
+
+  return sum / (w * h * 3);
+}
+
+/* The last picture between two faces has the features of the second one as the model draws it, but
+ * around the face, where the frame's edge is not felt, it is the first. */
 static void
 test_blend_ends (void)
 {
   static const gchar face[] = "steps=8 stochastic-steps=8 frame-x=224 frame-y=124 frame-size=128";
   GeglBuffer        *first  = astronaut ();
-  GeglBuffer *second = changed (first, "gegl:gaussian-blur", "std-dev-x", 2.0, "std-dev-y", 1.0);
-  const GeglRectangle seen     = { 184, 84, 80, 80 }; /* where the mask is 1 */
+  GeglBuffer *second = changed (first, "gegl:gaussian-blur", "std-dev-x", 4.0, "std-dev-y", 4.0);
+  const GeglRectangle seen     = { 176, 76, 96, 96 };
   gchar              *settings = g_strconcat ("position=1 ", face, NULL);
   Run                 alone    = run_new ("zenith:diffae-reconstruct", face, second);
   Run                 blend    = run_new ("zenith:diffae-interpolate", settings, first);
-  gfloat             *want     = run_pixels (&alone, &seen), *got;
-  gchar              *status;
-  gdouble             most = 0.0;
+  gfloat *want = run_pixels (&alone, &seen), *was = pixels_of (first, &seen, "R'G'B'A float");
+  gfloat *got;
+  gchar  *status;
+  gdouble inside, corners, without;
 
   run_add (&blend, second);
-  got    = run_pixels (&blend, &seen);
-  status = run_status (&blend);
-  for (gint i = 0; i < 80 * 80 * 4; i++)
-    most = MAX (most, fabs (got[i] - want[i]));
-  CHECK (! *status && most < 1e-3, "'%s'; off by %g", status, most);
+  got     = run_pixels (&blend, &seen);
+  status  = run_status (&blend);
+  inside  = differ (got, want, 28, 28, 40, 44) / differ (was, want, 28, 28, 40, 44);
+  corners = differ (got, was, 0, 80, 16, 16) + differ (got, was, 80, 80, 16, 16);
+  without = differ (want, was, 0, 80, 16, 16) + differ (want, was, 80, 80, 16, 16);
+  printf ("# of the difference, %.3f is left in the face and %.3f is taken around it\n", inside,
+          corners / without);
+  CHECK (! *status && inside < 0.25 && corners < 0.4 * without, "'%s'; %g, %g of %g", status,
+         inside, corners, without);
+  g_free (was);
   g_free (got);
   g_free (want);
   g_free (status);
