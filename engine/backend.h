@@ -16,7 +16,7 @@
 #include "core/tensor.h"
 #include "core/threads.h"
 
-enum { ZN_BACKEND_ABI = 10 };
+enum { ZN_BACKEND_ABI = 11 };
 
 typedef enum zn_act {
     ZN_NONE,
@@ -86,7 +86,7 @@ typedef struct zn_conv {
     bool up2;
     bool has_bias;
     bool local;       /* an output depends on the pixels under its kernel alone, its rounding too: no Winograd */
-    bool many_pixels; /* of a network for large pictures: a GPU may prepare the weights again in each run */
+    bool many_pixels; /* of a network for large pictures: the weights may be prepared again in each run */
     bool quantised_x; /* int8, int4: a CPU may quantise x, too, as zn_quantise_input does, and multiply integers */
     bool row_scales;  /* likewise int8 on a GPU: one scale for a row of weights, and one for a pixel of x */
     zn_precision precision; /* of the model: how weights are stored and multiplied; set by zn_bind_pack */
@@ -256,6 +256,9 @@ typedef struct zn_backend {
     /* The type to which x is rounded before it is multiplied, in a convolution or in a gated block with this one: i8, as
      * zn_quantise_input does; f16, in which short sums are made, too; bf16, with tf32 the sum of two.  NULL: f32 always. */
     zn_wtype (*conv_inputs)(void *dev, const zn_conv *w);
+    /* The layer is computed in blocks, from the origin of y on, that round a pixel by all that its block reads: their side, in
+     * pixels of y, with up2 of x.  1, or NULL: a pixel's rounding depends on what is under its kernel alone. */
+    int (*conv_block)(void *dev, const zn_conv *w);
     void (*conv2d)(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
     /* m may be NULL; y may be x */
     void (*norm)(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);

@@ -172,6 +172,7 @@ typedef struct zn_geometry {
     int tile; /* on a CPU: a tile's side, whatever memory there is, if that is enough; 0: the largest that fits */
     int side; /* of the square pictures that it was trained for; 0: any */
     int only_w, only_h; /* the one size of the input; 0: any */
+    int lattice;        /* tiles begin at multiples of this; 0: of 12 times `multiple` */
 } zn_geometry;
 
 #define ZN_RANDOM_WEIGHTS "random:"

@@ -270,6 +270,7 @@ static const zn_special special = { .gated = zn_cpu_gated, .fwht = zn_cpu_fwht, 
         .conv_pack_rows = zn_cpu_conv_pack_rows,                                                                       \
         .conv_scratch = zn_cpu_conv_scratch,                                                                           \
         .conv_inputs = zn_cpu_conv_inputs,                                                                             \
+        .conv_block = zn_cpu_conv_block,                                                                               \
         .conv2d = zn_cpu_conv2d,                                                                                       \
         .norm = zn_cpu_norm,                                                                                           \
         .group_scales = zn_cpu_group_scales,                                                                           \

@@ -68,6 +68,14 @@ zn_wtype zn_cpu_conv_inputs(void *dev, const zn_conv *w)
     return wants && linear && (w->cin >= ZN_TILES_PAY || d->tiles->everywhere) ? ZN_W_BF16 : inputs;
 }
 
+int zn_cpu_conv_block(void *dev, const zn_conv *w)
+{
+    const zn_cpu *d = dev;
+    const zn_conv_algorithm *a = algorithm_of(d, w);
+
+    return a == &zn_conv_winograd || a == &zn_conv_implicit ? zn_winograd_side(d->k, w) : 1;
+}
+
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t)
 {
     zn_conv_job job = { .d = dev, .y = y, .x = x, .w = w, .t = zn_cpu_tail(t) };

@@ -49,6 +49,8 @@ const float *zn_implicit_weights(float *room, size_t *tap, const float **bias, c
 
 /* Whether Winograd computes such a layer: its float32 is faster than the plain product in fp16. */
 bool zn_winograd_fits(const zn_kernels *k, const zn_conv *w);
+/* As conv_block of backend.h, of such a layer and of others. */
+int zn_winograd_side(const zn_kernels *k, const zn_conv *w);
 /* A convolution whose weights zn_conv_implicit has packed, through Winograd; false: not this one, or too few pixels. */
 bool zn_winograd_run(const zn_conv_job *job);
 /* Bytes of zn_cpu.expanded that it uses for such a layer; 0: never this one. */

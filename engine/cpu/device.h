@@ -67,6 +67,7 @@ void zn_cpu_conv_pack(void *dev, const zn_conv *w, const float *weight, const fl
 bool zn_cpu_conv_pack_rows(void *dev, const zn_conv *w, const zn_row_source *rows, const float *bias);
 size_t zn_cpu_conv_scratch(void *dev, const zn_conv *w);
 zn_wtype zn_cpu_conv_inputs(void *dev, const zn_conv *w);
+int zn_cpu_conv_block(void *dev, const zn_conv *w);
 void zn_cpu_conv2d(void *dev, zn_tensor y, zn_tensor x, const zn_conv *w, zn_tail t);
 void zn_cpu_group_scales(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w);
 void zn_cpu_norm(void *dev, zn_tensor y, zn_tensor x, const zn_norm *w, const zn_modulation *m, zn_tail t);

@@ -19,8 +19,9 @@
  * when it is packed, by the layer alone:
  *   U of at most MAX_PACKED bytes, float32 weights   U is packed, and every run goes through Winograd.
  *   else                                             implicit.c packs the weights as they are, in their storage type.
- *       A run with MIN_PIXELS pixels or more transforms them to U, ZN_EXPANDED bytes at a time, and uses that for all
- *       tiles; a smaller one is an implicit matrix product.
+ *       A run with MIN_PIXELS pixels or more, or any of a layer for large pictures (zn_conv.many_pixels), whose tiles shall
+ *       be what the whole is, transforms them to U, ZN_EXPANDED bytes at a time, and uses that for all tiles; a smaller
+ *       one is an implicit matrix product.
  * So a layer never takes more than MAX_PACKED bytes beyond its weights, and a device ZN_EXPANDED more in all.
  *
  * A network whose tensors are halves (zn_conv.tensors) has its layers computed in halves from x to y, transforms and sums,
@@ -651,6 +652,13 @@ bool zn_winograd_fits(const zn_kernels *k, const zn_conv *w)
     return fits(form_of(k, w), w);
 }
 
+int zn_winograd_side(const zn_kernels *k, const zn_conv *w)
+{
+    const zn_panel_form *f = form_of(k, w);
+
+    return fits(f, w) ? scheme_of(f, w).side : 1;
+}
+
 size_t zn_winograd_scratch(const zn_kernels *k, const zn_conv *w)
 {
     size_t whole = fits(form_of(k, w), w) ? size(k, w) : 0;
@@ -665,7 +673,9 @@ bool zn_winograd_run(const zn_conv_job *conv)
     winograd_job job;
     int units, each;
 
-    if (!fits(k, w) || zn_pixels(conv->y) < (size_t)(MIN_PIXELS * (w->up2 || w->stride == 2 ? 4 : 1)))
+    if (!fits(k, w))
+        return false;
+    if (!w->many_pixels && zn_pixels(conv->y) < (size_t)(MIN_PIXELS * (w->up2 || w->stride == 2 ? 4 : 1)))
         return false;
     job = job_of(conv);
     units = job.s.out * n_passes(k, w);

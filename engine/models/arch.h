@@ -28,6 +28,7 @@
 typedef struct zn_split {
     int c;            /* channels of the tensor between the stages; 0: the network cannot be split */
     int halo;         /* of the stage in tiles, in pixels of its input */
+    int lattice;      /* likewise: its tiles begin at multiples of this; 0: of the usual number */
     bool whole_first; /* stage 1 is the whole one; it keeps the size.  Else stage 2 is, and stage 1 changes the size */
 } zn_split;
 

@@ -11,7 +11,7 @@ enum { ZN_LATTICE = 12 }; /* 4 and 6 divide it, so that blocks inside the kernel
 /* Pixels of the input from one possible beginning of a tile to the next. */
 static inline int zn_lattice_of(const zn_geometry *g)
 {
-    return ZN_LATTICE * g->multiple;
+    return g->lattice ? g->lattice : ZN_LATTICE * g->multiple;
 }
 
 /* Around a tile, in whole multiples; 0 for a network that sees all of the picture. */

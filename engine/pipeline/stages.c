@@ -23,7 +23,7 @@ static zn_geometry stage_geometry(const zn_model *m, int stage)
     if ((stage == 1) == split->whole_first)
         g = (zn_geometry){ .in_c = g.in_c, .out_c = g.out_c, .shrink = 1, .grow = 1, .multiple = 1, .halo = -1 };
     else
-        g.halo = split->halo;
+        g.halo = split->halo, g.lattice = split->lattice;
     *(stage == 1 ? &g.out_c : &g.in_c) = split->c;
     return g;
 }
@@ -56,12 +56,20 @@ static between make_between(const zn_run *r, const zn_source *in)
                       (size_t)w * (size_t)h * (size_t)c * sizeof(float) };
 }
 
-/* The array between the stages counts, too: it lowers the bounds of a tile and of a whole stage.  Returns the previous bounds. */
+/* A piece takes little memory if it takes no more than a tile may, or a quarter of the memory limit. */
+static size_t little(const zn_run *r)
+{
+    return r->most / 4 > r->max_memory ? r->most / 4 : r->max_memory;
+}
+
+/* The array between the stages counts, too: it lowers the bounds of a tile and of a whole stage.  A tile, whose halo is wide, may
+ * be as large as one piece.  Returns the previous bounds. */
 static zn_limits set_aside(zn_run *r, const between *mid)
 {
     const zn_limits before = { .total = r->most, .run = r->max_memory };
 
     r->most -= mid->bytes;
+    r->max_memory = r->model->split.lattice ? little(r) : r->max_memory;
     r->max_memory = r->max_memory < r->most ? r->max_memory : r->most;
     return before;
 }
@@ -127,13 +135,13 @@ static zn_status run_split(zn_run *r, const zn_sink *out, const zn_source *in, z
     return s;
 }
 
-/* Plans one piece if that takes little memory: no more than a tile may, or a quarter of the memory limit. */
+/* Plans one piece if that takes little memory. */
 static zn_status plan_whole(zn_run *r, zn_plan *plan, const zn_source *in, int n_in, zn_error *err)
 {
     const size_t most = r->most;
     zn_status s;
 
-    r->most = most / 4 > r->max_memory ? most / 4 : r->max_memory;
+    r->most = little(r);
     s = zn_tile_plan(r, plan, in, n_in, err);
     r->most = most;
     return s;

@@ -272,7 +272,7 @@ test_large_autoencoders (void)
     const gchar *memory; /* ZENITH_MEMORY; NULL: one piece */
   } cases[] = {
     { "wan-vae", DATA_DIR "/wan21.pth", 40, 24, NULL },
-    { "wan-vae", DATA_DIR "/wan21.pth", 1000, 704, "24" },
+    { "wan-vae", DATA_DIR "/wan21.pth", 2600, 200, "30" },
     { "flux-ae", DATA_DIR "/kl-flux.pth", 180, 132, NULL },
   };
   zn_engine *engine = NULL;

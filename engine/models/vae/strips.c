@@ -61,8 +61,7 @@ bool zn_vae_in_strips(const zn_vae_run *r, zn_tensor x, int ch)
     return zn_pixels(x) * (size_t)ch >= strips_from(r);
 }
 
-/* Rows of a strip of a tensor with so many channels.  All strips have about the same height: the CPU has another algorithm
- * for very few pixels, which would give a last strip of a row or two other bits. */
+/* Rows of a strip of a tensor with so many channels.  All strips have about the same height. */
 static int strip_of(const zn_vae_run *r, zn_tensor x, int ch)
 {
     const bool remote = r->c->be->remote;

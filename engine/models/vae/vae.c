@@ -170,31 +170,26 @@ static int levels_scale(const zn_vae *m)
     return scale;
 }
 
-/* Full-size pixels on either side that the levels from `from` on and the last convolution of a decoder see; of an
- * encoder, the first convolution and all levels. */
-static int reach_from(const zn_vae *m, int from)
+/* How a network is split: its halo and lattice are whole units of pixels of the latent. */
+static zn_split split_of(const zn_binder *b, const zn_vae *m, int scale)
 {
-    int scale = 1, reach = 1;
+    enum { FAR = 1 << 10 }; /* units from the picture's border */
+    const int unit = zn_vae_unit(b->be, b->dev, m), at = FAR * unit, each = m->decoder ? 1 : scale;
+    const zn_span seen = zn_vae_reach(b->be, b->dev, m, 0, (zn_span){ at, at + unit });
+    const int halo = zn_imax(at * each - seen.from, seen.end - (at + unit) * each);
 
-    for (int i = m->n_levels - 1; i >= from; i--) {
-        const zn_vae_level *l = &m->level[m->decoder ? i : m->n_levels - 1 - i];
-
-        reach += m->decoder ? 0 : 2 * l->n_res * scale;
-        reach += l->resamples ? scale : 0; /* that convolution reads or writes the finer resolution */
-        scale *= l->resamples ? 2 : 1;
-        reach += m->decoder ? 2 * l->n_res * scale : 0;
-    }
-    return reach;
+    return (zn_split){ .c = m->width,
+                       .halo = zn_round_up(halo, unit * each),
+                       .lattice = unit > 1 ? unit * each : 0,
+                       .whole_first = m->decoder };
 }
 
 void zn_vae_set_geometry(zn_binder *b, const zn_vae *m)
 {
-    const int scale = m->patch * levels_scale(m), reach = m->patch * reach_from(m, 0);
+    const int scale = m->patch * levels_scale(m);
 
-    if (m->last_norm.kind != ZN_GROUP_NORM) /* whose statistics are of the whole picture */
-        b->split = (zn_split){ .c = m->width,
-                               .halo = m->decoder ? (reach + scale - 1) / scale : reach,
-                               .whole_first = m->decoder };
+    if (m->last_norm.kind != ZN_GROUP_NORM && !b->status) /* whose statistics are of the whole picture */
+        b->split = split_of(b, m, scale);
     b->geometry = (zn_geometry){
         .in_c = m->decoder ? m->z : 3,
         .out_c = m->decoder ? 3 : m->z,
@@ -316,11 +311,13 @@ static zn_rect core_of(const zn_vae *m, const zn_call *call)
 /* Of a tile of a decoder, only what its core needs from here on is kept; level i comes next. */
 static void drop_halo(zn_vae_run *r, const zn_vae *m, int i)
 {
-    const int scale = r->up, fine = levels_scale(m) / scale, reach = (reach_from(m, i) + fine - 1) / fine;
     const zn_rect core = core_of(m, r->call);
-    const int x0 = zn_imax(r->left, core.x * scale - reach), y0 = zn_imax(r->top, core.y * scale - reach);
-    const int x1 = zn_imin(r->left + r->x.w, (core.x + core.w) * scale + reach),
-              y1 = zn_imin(r->top + r->x.h, (core.y + core.h) * scale + reach);
+    const int unit = zn_vae_unit(r->c->be, r->c->dev, m);
+    const zn_span across = zn_vae_reach(r->c->be, r->c->dev, m, i, (zn_span){ core.x, core.x + core.w });
+    const zn_span down = zn_vae_reach(r->c->be, r->c->dev, m, i, (zn_span){ core.y, core.y + core.h });
+    const int x0 = across.from > r->left ? across.from / unit * unit : r->left;
+    const int y0 = down.from > r->top ? down.from / unit * unit : r->top;
+    const int x1 = zn_imin(r->left + r->x.w, across.end), y1 = zn_imin(r->top + r->x.h, down.end);
     zn_tensor y;
 
     if (x1 - x0 == r->x.w && y1 - y0 == r->x.h)

@@ -10,6 +10,7 @@
  *   wan2d.c   the document's own 2-D network: other blocks, its own forward
  *   vae.c     their bind and forward; video.c: the forward over frames
  *   posterior.c  a draw from what an encoder gives
+ *   reach.c   the pixels that a tile is computed from
  *   blocks.c  the blocks; strips.c: those of large pictures, strip by strip; slots.c: the memory of their tensors
  *
  * kl.c and wan.c read a file into the one struct below: what differs are names, norms and the shortcut around a level. */
@@ -134,6 +135,16 @@ void zn_vae_bind_res(zn_binder *b, zn_vae_res *r, const zn_vae_names *n, bool vi
 void zn_vae_bind_attention(zn_binder *b, zn_vae_attention *a, const zn_vae_names *n, int width, const char *name);
 /* How sizes map, from what was bound; halo -1.  Norms of a pixel: how it is split, too (zn_split). */
 void zn_vae_set_geometry(zn_binder *b, const zn_vae *m);
+
+typedef struct zn_span { /* rows or columns from .. end-1 */
+    int from, end;
+} zn_span;
+
+/* What pixels of the latent are computed from, of an encoder, or computed to, of a decoder: of an encoder's picture, or of what a
+ * decoder's level `level` sees (n_levels: its last norm).  It may go beyond the picture. */
+zn_span zn_vae_reach(const zn_backend *be, void *dev, const zn_vae *m, int level, zn_span latent);
+/* Tiles begin at multiples of so many pixels at each resolution. */
+int zn_vae_unit(const zn_backend *be, void *dev, const zn_vae *m);
 
 /* Stride 2 with a zero row below and a zero column to the right. */
 static inline zn_conv zn_vae_half(int cin, int cout)
