@@ -72,11 +72,11 @@ static void bind(zn_binder *b, void *net)
     }
     zn_bind_init(b, ZN_INIT_GAIN, 0); /* training begins with y = x */
     zn_bind_conv(b, &m->last, zn_conv_same(3, width, 3), "last");
-    /* The ratio of output to input size, and the receptive field: one pixel for each 3x3 convolution.  Kernels compute
-     * blocks of 4 or 6 pixels, whose rounding depends on where they begin: with tiles and halos of multiples of 12,
-     * that is the same in every tile. */
+    /* The ratio of output to input size, and the halo: the receptive field is one pixel for each 3x3 convolution, but on a CPU
+     * those of many channels are computed in blocks of 4 or 6 pixels, and a pixel's rounding depends on all of its block.  With
+     * tiles and halos of multiples of 12, and as many whole blocks, it is the same in every tile. */
     b->geometry = (zn_geometry){
-        .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = 12, .halo = zn_round_up(2 + 2 * m->n_blocks, 12)
+        .in_c = 3, .out_c = 3, .shrink = 1, .grow = 1, .multiple = 12, .halo = zn_round_up(2 + 6 * 2 * m->n_blocks, 12)
     };
 }
 

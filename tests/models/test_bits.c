@@ -233,9 +233,10 @@ static void all_stages(const char *name)
         { "wan-vae-encode", ZN_RANDOM_WEIGHTS "16", "bf16", { NULL, 2000, 23, 3 } },
         { "wan-vae-decode", ZN_RANDOM_WEIGHTS "16", "fp16", { NULL, 250, 3, 16 } },
         { "wan-vae-encode", ZN_RANDOM_WEIGHTS "16", "fp16", { NULL, 23, 2000, 3 } },
+        { "template", ZN_RANDOM_WEIGHTS, "fp32", { NULL, 331, 500, 3 } },
     };
 
-    for (int i = 0; i < (INSTRUMENTED ? 1 : 8); i++) {
+    for (int i = 0; i < (INSTRUMENTED ? 1 : (int)(sizeof all / sizeof *all)); i++) {
         char text[128];
 
         current = &all[i];
