@@ -201,6 +201,15 @@ bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, dou
  * line is seen.  False: out of memory (face_open.c). */
 bool zn_field_open(zn_face_field *field, const float *face, const float *added, int side, const float *change,
                    float amount);
+float zn_redness(const float *rgb);
+typedef struct zn_teeth { /* columns first..last, none if last is before first; the mean of their rows */
+    int first, last;
+    float rows;
+} zn_teeth;
+/* Teeth below a line, in columns x0..x1 - 1: the widest group.  ends: y of their lower ends, 0 where there are none.  tone: lightness of
+ * the face and redness of its skin (face_teeth.c). */
+zn_teeth zn_teeth_below(float *ends, const float *face, int side, const float *line, int x0, int x1,
+                        const float tone[2]);
 /* Of values of such a field: where a pixel comes from along y; and what is seen of the lips, or behind them. */
 float zn_lips_way(const float *f);
 void zn_lips_show(float rgb[3], const float *f);

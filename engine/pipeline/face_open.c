@@ -14,7 +14,8 @@
 
 enum {
     USUAL = 128, /* side of a face; distances are for it */
-    NEAR = 5     /* radius of a mean along the line, taken twice */
+    NEAR = 5,    /* radius of a mean along the line, taken twice */
+    AT_TEETH = 3 /* the same along teeth */
 };
 
 /* Parts of the frame: where lines are looked for, and where they usually are. */
@@ -31,21 +32,26 @@ static const float opened[2] = { 3, 6 };       /* pixels of teeth or dark around
 static const float dark = 0.4f, white = 0.6f, pale = 0.5f;
 static const float grey = 0.06f;    /* a face with less colour has none */
 static const float changed = 0.05f; /* lightness that an edit adds or takes where it shuts a mouth */
+/* Where teeth are seen below the line: of a mouth's width, at least; pixels from their edge to the lip; the part of the gap's height that is
+ * left, rows of teeth from which on it is less, and at which there is none; where there is skin above the mouth, of the frame. */
+static const float least_wide = 0.45f, lip = 0.5f, less_high = 0.3f, wide_open[2] = { 6, 12 },
+                   skin_above[2] = { 0.11f, 0.06f };
 static const float narrowest = 0.06f, widest = 0.25f,
                    highest = 0.14f; /* half widths and height of an open mouth, of the frame */
 static const float enough = 0.15f;  /* part of it that is teeth, and that changes; from twice of this on it is shut */
 static const float rim = 2;         /* pixels of the lips that go with what is between them */
 static const float nearly = 0.8f;   /* a gap of which so much is shut is shut */
+static const float edge = 0.004f;   /* half the width of a lip's edge, of the frame */
 static const float inside[2] = { 0.075f, 0.2f }; /* lightness of the gap, above and below */
 
 typedef struct mouth {
     int side;
-    float light, colour; /* of the face */
-    float x, wide;       /* the middle of the gap, and half its width; in pixels */
-    float *contrast;     /* [side]: how well the line is seen, or how high the gap is */
-    float *top, *bottom; /* [side]: y of the lips in the picture; a line if it is shut */
-    float height;        /* of the gap that is opened */
-    float shut;          /* part of the gap that is shut */
+    float light, colour, red; /* of the face */
+    float x, wide;            /* the middle of the gap, and half its width; in pixels */
+    float *contrast;          /* [side]: how well the line is seen, or how high the gap is */
+    float *top, *bottom;      /* [side]: y of the lips in the picture; a line if it is shut */
+    float height, upper;      /* of the gap that is opened, and the part of it above the line */
+    float shut;               /* part of the gap that is shut */
 } mouth;
 
 static float rise(float t)
@@ -75,17 +81,19 @@ static int clamped(int y, int side)
 /* Means over the face, by how much of it may change. */
 static void measure(mouth *m, const float *face, const float *change)
 {
-    float light = 0, colour = 0, n = 0;
+    float light = 0, colour = 0, red = 0, n = 0;
 
     for (int i = 0; i < m->side * m->side; i++) {
         const float part = change ? change[i] : 1;
 
         light += part * lightness(face + i * 3);
         colour += part * colour_of(face + i * 3);
+        red += part * zn_redness(face + i * 3);
         n += part;
     }
     m->light = light / fmaxf(n, 1e-3f);
     m->colour = colour / fmaxf(n, 1e-3f);
+    m->red = red / fmaxf(n, 1e-3f);
 }
 
 /* dst: how much darker each pixel is than those above and below it. */
@@ -157,9 +165,9 @@ static void find_line(const mouth *m, const float *valley, float *sum)
 }
 
 /* The mean of a line over its neighbours, by their contrast; room: [side]. */
-static void smooth_line(float *line, const mouth *m, float *room)
+static void smooth_line(float *line, const mouth *m, int usual, float *room)
 {
-    const int near = zn_imax(NEAR * m->side / USUAL, 1);
+    const int near = zn_imax(usual * m->side / USUAL, 1);
 
     for (int k = 0; k < 2; k++) {
         for (int x = 0; x < m->side; x++) {
@@ -241,6 +249,57 @@ static void place_gap(mouth *m, const float *face, float amount)
         (1 - rise((around - opened[0]) / (opened[1] - opened[0])));
 }
 
+/* Redness of the skin above the mouth, and not more than of the face. */
+static float skin_red(const mouth *m, const float *face)
+{
+    float sum = 0, n = 0;
+
+    for (int x = (int)(m->x - m->wide / 2); x < (int)(m->x + m->wide / 2); x++)
+        for (int y = (int)(m->top[x] - skin_above[0] * (float)m->side);
+             y < (int)(m->top[x] - skin_above[1] * (float)m->side); y++) {
+            sum += zn_redness(face + (clamped(y, m->side) * m->side + x) * 3);
+            n++;
+        }
+    return fminf(m->red, sum / fmaxf(n, 1));
+}
+
+/* Straight from a line at x to it at the corner of the mouth. */
+static void bend(float *line, int x, int corner)
+{
+    const int step = corner < x ? -1 : 1;
+
+    for (int k = step; k != corner - x; k += step)
+        line[x + k] = line[x] + (line[corner] - line[x]) * (float)k / (float)(corner - x);
+}
+
+/* A mouth that shows teeth opens below them: they and the upper lip stay.  room: [2 side] */
+static void leave_teeth(mouth *m, const float *face, float amount, float *room)
+{
+    const int corner[2] = { (int)(m->x - m->wide), (int)(m->x + m->wide) };
+    float *ends = room + m->side;
+    const float tone[2] = { m->light, skin_red(m, face) };
+    const zn_teeth t =
+        zn_teeth_below(ends, face, m->side, m->top, (int)(left * (float)m->side), (int)(right * (float)m->side), tone);
+    const float unit = (float)m->side / USUAL;
+
+    if (m->colour <= 2 * grey || (float)(t.last + 1 - t.first) < least_wide * 2 * m->wide)
+        return;
+    for (int x = t.first; x <= t.last; x++) {
+        m->contrast[x] = ends[x] > 0;
+        if (ends[x] > 0)
+            m->top[x] = ends[x] + lip * unit;
+    }
+    smooth_line(m->top, m, AT_TEETH, room);
+    if (corner[0] < t.first)
+        bend(m->top, t.first, corner[0]);
+    if (corner[1] > t.last)
+        bend(m->top, t.last, corner[1]);
+    m->wide = fmaxf(m->wide, fmaxf(m->x - (float)t.first, (float)(t.last + 1) - m->x));
+    m->upper = 0;
+    m->height = amount * less_high * height * (float)m->side *
+        (1 - rise((t.rows / unit - wide_open[0]) / (wide_open[1] - wide_open[0])));
+}
+
 /* The lips of an open mouth with teeth: in each column the part with the most that is inside of a mouth and goes. */
 static void find_lips(mouth *m, const float *face, const float *added, float amount)
 {
@@ -314,7 +373,7 @@ static lips lips_at(const mouth *m, float x)
     const float was = m->shut > 0 ? (bottom - top) * rise(4 * t) * rise(high / (2 * rim)) : 0,
                 now = was * (1 - m->shut) + h;
     const float from = (top + bottom - was) / 2;
-    const float to = from + upper * (was - now);
+    const float to = from + m->upper * (was - now);
 
     return (lips){ { from, from + was }, { to, to + now }, rise(t) };
 }
@@ -350,7 +409,10 @@ static void put(zn_face_field *field, const mouth *m)
                                        : l.from[0] + at * (l.from[1] - l.from[0]) - y) /
                 side;
             if (m->height > 0) {
-                f[5] = fmaxf((fminf(y - l.to[0], l.to[1] - y) - beside) / side, -outside);
+                const float high = (l.to[1] - l.to[0]) / side;
+
+                f[5] = (fminf(y - l.to[0], l.to[1] - y) - beside) / side - fmaxf(2 * edge - high, 0);
+                f[5] = fmaxf(f[5], -outside);
                 f[6] = m->light * (inside[0] + (inside[1] - inside[0]) * rise(at));
                 f[7] = colour;
             }
@@ -362,8 +424,8 @@ bool zn_field_open(zn_face_field *field, const float *face, const float *added, 
                    float amount)
 {
     const size_t n = (size_t)side * (size_t)side;
-    float *memory = calloc(2 * n + 4 * (size_t)side, sizeof *memory), *room;
-    mouth m = { .side = side };
+    float *memory = calloc(2 * n + 5 * (size_t)side, sizeof *memory), *room;
+    mouth m = { .side = side, .upper = upper };
 
     if (!memory)
         return false;
@@ -377,14 +439,15 @@ bool zn_field_open(zn_face_field *field, const float *face, const float *added, 
     if (amount > 0) {
         find_valleys(memory, &m, face);
         find_line(&m, memory, memory + n);
-        smooth_line(m.top, &m, room);
-        memcpy(m.bottom, m.top, (size_t)side * sizeof *m.top);
+        smooth_line(m.top, &m, NEAR, room);
         place_gap(&m, face, amount);
+        leave_teeth(&m, face, amount, room);
+        memcpy(m.bottom, m.top, (size_t)side * sizeof *m.top);
     } else if (amount < 0) {
         find_lips(&m, face, added, -amount);
-        smooth_line(m.top, &m, room);
-        smooth_line(m.bottom, &m, room);
-        smooth_line(m.contrast, &m, room);
+        smooth_line(m.top, &m, NEAR, room);
+        smooth_line(m.bottom, &m, NEAR, room);
+        smooth_line(m.contrast, &m, NEAR, room);
     }
     if (m.shut > nearly)
         m.shut = 1;
@@ -396,9 +459,8 @@ bool zn_field_open(zn_face_field *field, const float *face, const float *added, 
 
 /* ---- pasted ------------------------------------------------------------------------------------------------------ */
 
-static const float edge = 0.004f;                      /* half the width of a lip's edge, of the frame */
-static const float inner[3] = { 1.63f, 0.77f, 0.69f }; /* colour of a gap */
-static const float line_width = 0.0035f, line_dark = 0.55f;
+static const float inner[3] = { 1.63f, 0.77f, 0.69f };                                       /* colour of a gap */
+static const float line_width = 0.0035f, line_dark = 0.55f, roll = 0.007f, roll_dark = 0.5f; /* of lips beside a gap */
 
 float zn_lips_way(const float *f)
 {
@@ -415,7 +477,9 @@ void zn_lips_show(float rgb[3], const float *f)
     } else {
         const float part = rise((f[5] + edge) / (2 * edge));
 
+        const float stays = 1 - roll_dark * expf(fminf(f[5], 0) / roll) * rise(f[6] / inside[0]);
+
         for (int c = 0; c < 3; c++)
-            rgb[c] += part * (f[6] * (1 + f[7] * (inner[c] - 1)) - rgb[c]);
+            rgb[c] = stays * rgb[c] + part * (f[6] * (1 + f[7] * (inner[c] - 1)) - stays * rgb[c]);
     }
 }

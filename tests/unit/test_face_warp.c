@@ -193,6 +193,33 @@ static void test_mouth(void)
     CHECK(n[1] == 13, "shut with a pixel that is no number");
 }
 
+/* A mouth that shows yellow teeth below its line opens below them: they stay at the upper lip, all of them. */
+static void test_mouth_with_teeth(void)
+{
+    static const float yellow[3] = { 0.85f, 0.75f, 0.5f };
+    static float face[MOST * MOST * 3];
+    float rgb[60][3];
+    int teeth = 0, dark = 0, first = 60, last = 0;
+
+    make_mouth(face, 0);
+    for (int i = 0; i < MOST * MOST; i++)
+        if (abs(i % MOST - 64) < 22 && i / MOST > 88 && i / MOST <= 92)
+            memcpy(face + i * 3, yellow, sizeof yellow);
+    CHECK(column(rgb, face, 1), "out of memory");
+    for (int y = 0; y < 60; y++) {
+        const bool is_tooth = fabsf(rgb[y][1] - yellow[1]) < 0.05f;
+
+        teeth += is_tooth;
+        last = is_tooth ? y : last;
+        if (rgb[y][1] < 0.12f) {
+            dark++;
+            first = first < y ? first : y;
+        }
+    }
+    CHECK(teeth >= 3 && teeth <= 5, "%d rows of teeth", teeth);
+    CHECK(dark >= 1 && dark < 5 && first > last, "%d dark rows from %d on, teeth to %d", dark, first, last);
+}
+
 /* The change of a picture of W x H with a turned frame; [H][W][3], freed by the caller; NULL: out of memory. */
 static float *change(const float *picture, const float *to, const float *from, int side, double opens, zn_rect rect,
                      int n_threads)
@@ -306,6 +333,7 @@ int main(void)
     RUN(test_shapes);
     RUN(test_picture);
     RUN(test_mouth);
+    RUN(test_mouth_with_teeth);
     RUN(test_mouth_of_picture);
     zn_session_close(&session);
     return test_end();
