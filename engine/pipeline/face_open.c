@@ -38,6 +38,7 @@ static const float least_wide = 0.45f, lip = 0.5f, less_high = 0.3f, wide_open[2
                    skin_above[2] = { 0.11f, 0.06f };
 static const float narrowest = 0.06f, widest = 0.25f,
                    highest = 0.14f; /* half widths and height of an open mouth, of the frame */
+static const float rough = 1.6f;    /* pixels; lips that jump by more are none */
 static const float enough = 0.15f;  /* part of it that is teeth, and that changes; from twice of this on it is shut */
 static const float rim = 2;         /* pixels of the lips that go with what is between them */
 static const float nearly = 0.8f;   /* a gap of which so much is shut is shut */
@@ -300,6 +301,21 @@ static void leave_teeth(mouth *m, const float *face, float amount, float *room)
         (1 - rise((t.rows / unit - wide_open[0]) / (wide_open[1] - wide_open[0])));
 }
 
+/* The root mean square by which the middle between the lips jumps from column to column, where they are apart. */
+static float roughness(const mouth *m, int x0, int x1)
+{
+    float sum = 0, n = 1e-6f;
+
+    for (int x = x0; x < x1 - 1; x++) {
+        const float high = fminf(m->contrast[x], m->contrast[x + 1]);
+        const float jump = (m->top[x + 1] + m->bottom[x + 1] - m->top[x] - m->bottom[x]) / 2;
+
+        sum += high * jump * jump;
+        n += high;
+    }
+    return sqrtf(sum / n);
+}
+
 /* The lips of an open mouth with teeth: in each column the part with the most that is inside of a mouth and goes. */
 static void find_lips(mouth *m, const float *face, const float *added, float amount)
 {
@@ -345,7 +361,8 @@ static void find_lips(mouth *m, const float *face, const float *added, float amo
     m->x = middle(m);
     m->wide = fminf(2.4f * spread(m), widest * (float)side);
     high = all_of / fmaxf(2 * m->wide, 1);
-    if (m->wide > narrowest * (float)side && high > 2 * (float)side / USUAL && high < highest * (float)side)
+    if (roughness(m, x0, x1) < rough * (float)side / USUAL && m->wide > narrowest * (float)side &&
+        high > 2 * (float)side / USUAL && high < highest * (float)side)
         m->shut = amount * rise(teeth / all_of / enough - 1) * rise(goes / all_of / enough - 1);
 }
 

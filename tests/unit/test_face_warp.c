@@ -193,6 +193,20 @@ static void test_mouth(void)
     CHECK(n[1] == 13, "shut with a pixel that is no number");
 }
 
+/* What looks like a mouth in one half, and lower, in a beard, in the other is none to shut. */
+static void test_no_mouth(void)
+{
+    static float face[MOST * MOST * 3];
+    int n[2];
+
+    make_mouth(face, 12);
+    for (int i = 0; i < MOST * MOST; i++)
+        for (int c = 0; c < 3 && i % MOST >= 66 && i % MOST < 86 && i / MOST >= 76 && i / MOST < 108; c++)
+            face[i * 3 + c] = i / MOST < 96 ? tones[LIPS][c] : 0.1f;
+    count(n, face, -1);
+    CHECK(n[1] == 13, "%d rows of teeth are left", n[1]);
+}
+
 /* A mouth that shows yellow teeth below its line opens below them: they stay at the upper lip, all of them. */
 static void test_mouth_with_teeth(void)
 {
@@ -333,6 +347,7 @@ int main(void)
     RUN(test_shapes);
     RUN(test_picture);
     RUN(test_mouth);
+    RUN(test_no_mouth);
     RUN(test_mouth_with_teeth);
     RUN(test_mouth_of_picture);
     zn_session_close(&session);
