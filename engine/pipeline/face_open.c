@@ -42,7 +42,7 @@ static const float rough = 1.6f;    /* pixels; lips that jump by more are none *
 static const float enough = 0.15f;  /* part of it that is teeth, and that changes; from twice of this on it is shut */
 static const float rim = 2;         /* pixels of the lips that go with what is between them */
 static const float nearly = 0.8f;   /* a gap of which so much is shut is shut */
-static const float edge = 0.004f;   /* half the width of a lip's edge, of the frame */
+static const float edge = 0.0025f;  /* half the width of a lip's edge, of the frame */
 static const float inside[2] = { 0.075f, 0.2f }; /* lightness of the gap, above and below */
 
 typedef struct mouth {
@@ -477,7 +477,7 @@ bool zn_field_open(zn_face_field *field, const float *face, const float *added, 
 /* ---- pasted ------------------------------------------------------------------------------------------------------ */
 
 static const float inner[3] = { 1.63f, 0.77f, 0.69f };                                       /* colour of a gap */
-static const float line_width = 0.0035f, line_dark = 0.55f, roll = 0.007f, roll_dark = 0.5f; /* of lips beside a gap */
+static const float line_width = 0.0035f, line_dark = 0.55f, roll = 0.004f, roll_dark = 0.5f; /* of lips beside a gap */
 
 float zn_lips_way(const float *f)
 {
