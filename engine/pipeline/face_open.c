@@ -34,7 +34,7 @@ static const float grey = 0.06f;    /* a face with less colour has none */
 static const float changed = 0.05f; /* lightness that an edit adds or takes where it shuts a mouth */
 /* Where teeth are seen below the line: of a mouth's width, at least; pixels from their edge to the lip; the part of the gap's height that is
  * left, rows of teeth from which on it is less, and at which there is none; where there is skin above the mouth, of the frame. */
-static const float least_wide = 0.45f, lip = 0.5f, less_high = 0.3f, wide_open[2] = { 6, 12 },
+static const float least_wide = 0.45f, lip = 0.5f, less_high = 0.45f, wide_open[2] = { 6, 12 },
                    skin_above[2] = { 0.11f, 0.06f };
 static const float narrowest = 0.06f, widest = 0.25f,
                    highest = 0.14f; /* half widths and height of an open mouth, of the frame */
