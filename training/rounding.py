@@ -1,5 +1,5 @@
-"""How far a denoiser's result moves when everything between its layers is rounded: `swing` is part of the loss of denoisers.py, so that 16 bits are enough
-for any picture and any level that it is told.
+"""How far a denoiser's result moves when everything between its layers is rounded: `swing` is part of the loss of
+denoisers.py, so that 16 bits are enough for any picture and any level that it is told.
 
 The same forward twice, once with each tensor times 1 + STEP u, u uniform in -1..1.  Gradients go through both.
 """

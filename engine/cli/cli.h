@@ -83,8 +83,7 @@ void say_cleaned(size_t n, const char *what); /* prints a line, but for 0 */
 bool check_numbers(const float *x, size_t len, zn_error *err);
 
 /* Videos have four axes, and are read and written frame by frame.  To write one: its sizes are in frames; its
- * numbers are checked.  Closing with ok false leaves no file and err as it is,
- * or that of a frame. */
+ * numbers are checked.  Closing with ok false leaves no file; err stays, unless a frame was refused. */
 typedef struct npy_video {
     zn_frames frames;
     FILE *f;
