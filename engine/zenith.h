@@ -278,6 +278,10 @@ typedef struct zn_job { /* a zeroed one, or NULL, is the default */
     /* For denoisers that measure the noise: that of the picture (zn_noise_levels), where the input is a part of one, or where many
      * regions of one are run.  NULL: it is measured, in all of the input. */
     const zn_noise_table *noise;
+    /* With noise: NULL, or what the engine kept of that picture when it measured it, so that no place is looked at again; and where in
+     * the picture the input begins.  Where it is of no use the noise of the places is measured.  The result is the same. */
+    const struct zn_levels *cells;
+    int32_t cells_x, cells_y;
 } zn_job;
 
 typedef struct zn_plan { /* known before anything is allocated */

@@ -286,7 +286,11 @@ typedef struct zn_enhance_result {
     bool ran;             /* something was computed, not kept */
     zn_makers computed_by;
     zn_note note;
+    struct zn_levels *cells; /* of zn_original_measure(): NULL, or what it has seen, for zn_original_change() */
 } zn_enhance_result;
+
+/* Frees the cells; may be called twice. */
+ZN_API void zn_enhance_forget(zn_enhance_result *result);
 
 /* What was found in the picture for the settings `deblur`, `artefacts` and `noise` of a task that are 0, in their units.  -1: it was not
  * looked for, or how much there is was not clear; 0: there is none, or too little to tell. */

@@ -299,6 +299,7 @@ process_region (Tiling *tiling, GeglOperationContext *context, zn_rect roi, cons
   if (! status)
     status = zn_original_change (&tiling->result, tiling->plan, &tiling->original, roi, &to, watch,
                                  &tiling->request->err);
+  zn_enhance_forget (&tiling->result);
   tiling->request->ran         = tiling->result.ran;
   tiling->request->note        = tiling->result.note;
   tiling->request->computed_by = *tiling->result.computed_by.text ? tiling->result.computed_by
@@ -345,6 +346,7 @@ process (GeglOperation        *operation,
         {
           gegl_operation_context_set_object (context, "output", input);
           status = measured_part (operation) ? tiling_measure (&tiling, &watch) : ZN_OK;
+          zn_enhance_forget (&tiling.result);
         }
       else
         {

@@ -10,6 +10,7 @@
 #include "../zenith_number.h"
 #include "damage.h"
 #include "enhance.h"
+#include "level.h"
 #include "session.h"
 
 #include <math.h>
@@ -160,13 +161,37 @@ static void round_noise(zn_noise_table *noise)
     }
 }
 
+/* Before the noise is rounded the cells are kept, if there is memory for them. */
+static zn_status measure_noise(zn_enhance_result *result, zn_model *m, const zn_source *in, zn_error *err)
+{
+    zn_levels *const kept = calloc(1, sizeof *kept);
+    const zn_status s = zn_levels_keep(kept, &result->noise, m, in, err);
+
+    zn_enhance_forget(result);
+    if (!s)
+        round_noise(&result->noise);
+    if (kept && kept->cell)
+        result->cells = kept;
+    else
+        free(kept);
+    return s;
+}
+
+void zn_enhance_forget(zn_enhance_result *result)
+{
+    if (result->cells)
+        zn_levels_free(result->cells);
+    free(result->cells);
+    result->cells = NULL;
+}
+
 static zn_status measure(zn_enhance_result *result, const zn_enhance_plan *p, const zn_use *use, const zn_use *first,
                          const zn_source *in, zn_error *err)
 {
     zn_status s = ZN_OK;
 
-    if (seeks_noise(&p->how) && !(s = zn_noise_levels(&result->noise, zn_use_model(first ? first : use), in, err)))
-        round_noise(&result->noise);
+    if (seeks_noise(&p->how))
+        s = measure_noise(result, zn_use_model(first ? first : use), in, err);
     if (!s && seeks_damage(&p->how))
         s = zn_damage_measure(&result->damage, in, err);
     return s;
@@ -372,6 +397,15 @@ static zn_status leave_grain(zn_plane *made, work *k)
     return s;
 }
 
+/* The noise of the picture that was measured, to a network that sees a part of it. */
+static void tell_noise(zn_job *job, const zn_enhance_result *result, const window *from)
+{
+    job->noise = &result->noise;
+    job->cells = result->cells;
+    job->cells_x = from->at.x;
+    job->cells_y = from->at.y;
+}
+
 /* What the denoiser that comes first makes of a part, cut on its lattice as below. */
 static zn_status make_first(float *made, work *k, zn_rect part)
 {
@@ -391,7 +425,8 @@ static zn_status make_first(float *made, work *k, zn_rect part)
     job.tile = zn_imax(plane.at.x + part.w, plane.at.y + part.h);
     job.progress = on_first;
     job.cookie = k;
-    job.noise = k->plan->how.sigma == 0 ? &k->result->noise : NULL;
+    if (k->plan->how.sigma == 0)
+        tell_noise(&job, k->result, &from);
     s = zn_use_run_region(k->first, &sink, &source, plane.at, &job, &k->result->note, k->err);
     if (!s)
         zn_makers_add(&k->result->computed_by, k->first);
@@ -406,14 +441,11 @@ static zn_status run_part(float *made, work *k, window *from, zn_rect part)
     zn_plane plane = { .rgb = made };
     const zn_sink sink = { write_plane, &plane };
     zn_value set[ZN_MAX_SETTINGS];
-    zn_job job = { .set = set,
-                   .n_set = k->plan->how.n_set,
-                   .tile = g->tile,
-                   .progress = on_progress,
-                   .cookie = k,
-                   .noise = k->plan->how.seeks_noise ? &k->result->noise : NULL };
+    zn_job job = { .set = set, .n_set = k->plan->how.n_set, .tile = g->tile, .progress = on_progress, .cookie = k };
     zn_status s;
 
+    if (k->plan->how.seeks_noise)
+        tell_noise(&job, k->result, from);
     stretch(from, k->plan->how.fading, &k->result->damage);
     for (int i = 0; i < job.n_set; i++)
         set[i] = (zn_value){ k->plan->how.set[i].key, told(k, i) };
@@ -692,6 +724,7 @@ zn_status zn_enhance_run(zn_enhance_result *result, const zn_enhance_plan *p, co
         s = run_task(&r);
         zn_task_end(&turn);
     }
+    zn_enhance_forget(result);
     zn_use_end(&r.work.first);
     zn_use_end(&r.work.use);
     return s;

@@ -101,6 +101,9 @@ zn_status zn_original_measure(zn_enhance_result *result, const zn_enhance_plan *
         kept = (found){ result->noise, result->damage };
         if (!s)
             put_kept(from.watch, key, &kept, sizeof kept);
+        if (at.w < all.w ||
+            at.h < all.h) /* beside its edges the network sees something else than in all of the picture */
+            zn_enhance_forget(result);
     }
     result->noise = kept.noise;
     result->damage = kept.damage;

@@ -233,29 +233,40 @@ static bool only_cancel(void *cookie, double done)
     return job->progress(job->cookie, 0);
 }
 
+/* The cells that the map of a region lies between: in each direction a pixel has two, its own and a neighbour. */
+static zn_rect cells_of(const zn_source *picture, zn_rect region, int step)
+{
+    const int x0 = zn_imax(region.x / step - 1, 0), y0 = zn_imax(region.y / step - 1, 0);
+    const int x1 = zn_imin(zn_ceil_div(region.x + region.w, step) + 1, zn_ceil_div(picture->w, step));
+    const int y1 = zn_imin(zn_ceil_div(region.y + region.h, step) + 1, zn_ceil_div(picture->h, step));
+
+    return (zn_rect){ x0, y0, x1 - x0, y1 - y0 };
+}
+
+static bool new_cells(zn_levels *out, const zn_model *m, const zn_source *picture, zn_rect region)
+{
+    const zn_geometry *g = &m->level->geometry;
+
+    *out = (zn_levels){ .picture = *picture, .step = g->shrink, .first = m->arch->noise->first, .c = g->out_c };
+    out->at = cells_of(picture, region, g->shrink);
+    out->cell = calloc((size_t)out->at.w * (size_t)out->at.h, 3 * sizeof *out->cell);
+    return out->cell != NULL;
+}
+
 /* The cells of a region, as the network sees them. */
 static zn_status measure_cells(zn_levels *out, zn_model *m, const zn_source *picture, zn_rect region, const zn_job *job,
                                zn_error *err)
 {
-    const zn_geometry *g = &m->level->geometry;
     const zn_sink sink = { write_levels, out };
     const zn_job mine = { .max_memory = job ? job->max_memory : 0,
                           .progress = job && job->progress ? only_cancel : NULL,
                           .cookie = (void *)job };
     zn_request q = { .sources = picture, .n_in = 1, .sink = &sink, .job = &mine };
-    int x0, y0, x1, y1;
     zn_status s;
 
-    *out = (zn_levels){ .picture = *picture, .step = g->shrink, .first = m->arch->noise->first, .c = g->out_c };
-    /* A pixel lies between two levels in each direction: of its own cell and of a neighbour. */
-    x0 = zn_imax(region.x / g->shrink - 1, 0);
-    y0 = zn_imax(region.y / g->shrink - 1, 0);
-    x1 = zn_imin(zn_ceil_div(region.x + region.w, g->shrink) + 1, zn_ceil_div(picture->w, g->shrink));
-    y1 = zn_imin(zn_ceil_div(region.y + region.h, g->shrink) + 1, zn_ceil_div(picture->h, g->shrink));
-    q.roi = out->at = (zn_rect){ x0, y0, x1 - x0, y1 - y0 };
-    out->cell = calloc((size_t)out->at.w * (size_t)out->at.h, 3 * sizeof *out->cell);
-    if (!out->cell)
+    if (!new_cells(out, m, picture, region))
         return zn_fail(err, ZN_E_MEMORY, "out of memory while measuring the noise");
+    q.roi = out->at;
     if ((s = zn_request_run(m->level, &q, err)) || (s = look_at_cells(out, err)))
         zn_levels_free(out);
     return s;
@@ -264,6 +275,39 @@ static zn_status measure_cells(zn_levels *out, zn_model *m, const zn_source *pic
 static size_t n_cells(const zn_levels *l)
 {
     return (size_t)l->at.w * (size_t)l->at.h;
+}
+
+/* Whether the input of a job is cut out of the kept picture along its cells. */
+static bool is_cut_along(const zn_levels *kept, const zn_levels *out, const zn_job *job)
+{
+    const zn_source *all = &kept->picture, *part = &out->picture;
+    const int step = kept->step, x = job->cells_x, y = job->cells_y;
+
+    return kept->step == out->step && kept->first == out->first && kept->c == out->c && x >= 0 && y >= 0 &&
+        x % step == 0 && y % step == 0 && x <= all->w - part->w && y <= all->h - part->h &&
+        (part->w % step == 0 || x + part->w == all->w) && (part->h % step == 0 || y + part->h == all->h);
+}
+
+/* Copies the cells of a region from those that the job has of the whole picture.  Beside a cut they may differ from what would be
+ * measured: there no pixel of a result depends on them. */
+static bool take_cells(zn_levels *out, const zn_model *m, const zn_source *picture, zn_rect region, const zn_job *job)
+{
+    const zn_levels *kept = job && job->noise ? job->cells : NULL;
+
+    if (!kept || !new_cells(out, m, picture, region))
+        return false;
+    if (!is_cut_along(kept, out, job)) {
+        zn_levels_free(out);
+        return false;
+    }
+    for (int y = 0; y < out->at.h; y++)
+        memcpy(out->cell + (size_t)y * (size_t)out->at.w * 3,
+               kept->cell +
+                   ((size_t)(job->cells_y / kept->step + out->at.y + y) * (size_t)kept->at.w +
+                    (size_t)(job->cells_x / kept->step + out->at.x)) *
+                       3,
+               (size_t)out->at.w * 3 * sizeof *out->cell);
+    return true;
 }
 
 /* The statistics of the picture from the n cells of its sample. */
@@ -305,13 +349,33 @@ static float *hold(zn_source *held, zn_memory *mem, const zn_source *in)
     return all;
 }
 
-static zn_status measure_sample(zn_noise_table *out, zn_model *m, const zn_source *in, const zn_job *job, zn_error *err)
+/* Of a picture that is looked at as a whole the cells are kept, or freed if kept is NULL. */
+static zn_status measure_whole(zn_noise_table *out, zn_levels *kept, zn_model *m, const zn_source *in,
+                               const zn_sample *from, const zn_job *job, zn_error *err)
+{
+    zn_levels l;
+    zn_status s = measure_cells(&l, m, in, from->square[0], job, err);
+
+    if (s)
+        return s;
+    s = conclude(out, in, from, l.cell, n_cells(&l), m->engine, err);
+    if (s || !kept)
+        zn_levels_free(&l);
+    else
+        *kept = l;
+    return s;
+}
+
+static zn_status measure_sample(zn_noise_table *out, zn_levels *kept, zn_model *m, const zn_source *in,
+                                const zn_job *job, zn_error *err)
 {
     const zn_sample from = zn_sample_of(in);
     zn_cell *all = NULL;
     size_t n = 0;
     zn_status s = ZN_OK;
 
+    if (from.n == 1)
+        return measure_whole(out, kept, m, in, &from, job, err);
     for (int k = 0; !s && k < from.n; k++) {
         zn_levels l;
         zn_cell *more;
@@ -337,17 +401,17 @@ static zn_status measure_sample(zn_noise_table *out, zn_model *m, const zn_sourc
 static zn_status measure_levels(zn_levels *out, zn_model *m, const zn_source *picture, zn_rect region, float scale,
                                 const zn_job *job, zn_error *err)
 {
-    zn_status s = measure_cells(out, m, picture, region, job, err);
     const zn_sample all = zn_sample_of(picture);
     zn_noise_table noise;
+    zn_status s = ZN_OK;
 
-    if (s)
+    if (!take_cells(out, m, picture, region, job) && (s = measure_cells(out, m, picture, region, job, err)))
         return s;
     if (job && job->noise)
         noise = *job->noise;
     else if (all.n > 1 || out->at.w < zn_ceil_div(picture->w, out->step) ||
              out->at.h < zn_ceil_div(picture->h, out->step))
-        s = measure_sample(&noise, m, picture, job, err);
+        s = measure_sample(&noise, NULL, m, picture, job, err);
     else
         s = conclude(&noise, picture, &all, out->cell, n_cells(out), m->engine, err);
     if (s) {
@@ -434,19 +498,28 @@ int32_t zn_model_level_reach(const zn_model *m)
     return m->level ? zn_round_up(m->level->geometry.halo + m->level->geometry.shrink, m->level->geometry.multiple) : 0;
 }
 
-zn_status zn_noise_levels(zn_noise_table *noise, zn_model *m, const zn_source *in, zn_error *err)
+zn_status zn_levels_keep(zn_levels *kept, zn_noise_table *noise, zn_model *m, const zn_source *in, zn_error *err)
 {
     zn_source held;
     zn_memory mem;
     float *all;
     zn_status s;
 
+    if (kept)
+        kept->cell = NULL;
     memset(noise, 0, sizeof *noise);
     m = *m->failed.text ? m->stand_in : m;
     if (!m->level)
         return zn_noise_estimate(noise->median, in, err);
     all = hold(&held, &mem, in);
-    s = measure_sample(noise, m, &held, NULL, err);
+    s = measure_sample(noise, kept, m, &held, NULL, err);
+    if (kept)
+        kept->picture = (zn_source){ .w = in->w, .h = in->h, .c = in->c };
     free(all);
     return s;
+}
+
+zn_status zn_noise_levels(zn_noise_table *noise, zn_model *m, const zn_source *in, zn_error *err)
+{
+    return zn_levels_keep(NULL, noise, m, in, err);
 }

@@ -111,6 +111,47 @@ static void test_sharpening(void)
     free(out[1].rgb.data);
 }
 
+typedef struct counted {
+    picture *picture;
+    uint64_t pixels; /* that were read */
+} counted;
+
+static bool read_counted(void *cookie, zn_rect r, float *dst)
+{
+    counted *c = cookie;
+
+    c->pixels += (uint64_t)r.w * (uint64_t)r.h;
+    return read_picture(c->picture, r, dst);
+}
+
+/* Where the noise is measured, the places of a small picture are looked at once: beside the measurement, which reads the picture once,
+ * a run reads it as it does when the noise is given. */
+static void test_noise_once(void)
+{
+    const int w = 203, h = 157;
+    picture in = scene(w, h), out = new_picture(w, h);
+    uint64_t pixels[2];
+
+    for (int i = 0; i < 2; i++) {
+        counted count = { &in, 0 };
+        const zn_source source = { w, h, 3, read_counted, &count };
+        zn_enhance_result result;
+        zn_enhance_plan p;
+        zn_error err = { "" };
+
+        CHECK(!denoise(&p, 1, i ? 0 : 10, w, h) &&
+                  !zn_enhance_run(&result, &p, &(zn_sink){ write_picture, &out }, &source, (zn_rect){ 0, 0, w, h },
+                                  NULL, &err),
+              "%s", err.text);
+        CHECK(!result.cells && (result.noise.median[0] > 0) == i, "run %d: %g", i, (double)result.noise.median[0]);
+        pixels[i] = count.pixels;
+    }
+    CHECK(pixels[1] == pixels[0] + (uint64_t)w * (uint64_t)h, "%llu pixels are read, %llu with a given level",
+          (unsigned long long)pixels[1], (unsigned long long)pixels[0]);
+    free(in.rgb.data);
+    free(out.rgb.data);
+}
+
 /* Detail comes back where there is texture; what is smooth stays so.  And a part comes out as in the whole. */
 static void test_detail(void)
 {
@@ -442,6 +483,7 @@ int main(void)
     RUN(test_refusals);
     RUN(test_what_a_result_depends_on);
     RUN(test_sharpening);
+    RUN(test_noise_once);
     RUN(test_detail);
     RUN(test_a_clean_picture);
     RUN(test_fading);

@@ -274,7 +274,10 @@ static zn_status change_kept(taking *t, zn_rect roi, const zn_watcher *watch, zn
 
     if (t->plan->measured)
         s = zn_original_measure(&result, t->plan, &original, (zn_rect){ 0, 0, t->in->rgb.w, t->in->rgb.h }, watch, err);
-    return s ? s : zn_original_change(&result, t->plan, &original, roi, &to, watch, err);
+    if (!s)
+        s = zn_original_change(&result, t->plan, &original, roi, &to, watch, err);
+    zn_enhance_forget(&result);
+    return s;
 }
 
 /* What is made piece by piece and kept is what a run makes, to the bit; what is kept is not made again, and a dot runs the
