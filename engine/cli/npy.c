@@ -15,7 +15,7 @@ enum { MAX_HEADER = 65536 };
 
 static bool bad(zn_error *err, const char *path, const char *why)
 {
-    snprintf(err->text, sizeof err->text, "%s: %s", path, why);
+    snprintf(err->text, sizeof err->text, "%s %s", path, why);
     return false;
 }
 
@@ -78,7 +78,8 @@ static bool read_header(FILE *f, char *head, size_t *len)
 /* Opens the file at its first element.  NULL: failed. */
 static FILE *open_array(const char *path, int64_t shape[4], int *rank, bool *wide, zn_error *err)
 {
-    static const char *const kinds = "float32 ('<f4') or int64 ('<i8') numbers are read";
+    static const char *const kinds =
+        "holds other numbers than float32 ('<f4') and int64 ('<i8'): numpy's astype converts them";
     char *head = malloc(MAX_HEADER);
     FILE *f = zn_input_open(path, err);
     const char *descr, *order;
@@ -90,7 +91,7 @@ static FILE *open_array(const char *path, int64_t shape[4], int *rank, bool *wid
     if (!f)
         goto end;
     if (!head) {
-        bad(err, path, "out of memory");
+        bad(err, path, "does not fit in memory");
         goto end;
     }
     if (!read_header(f, head, &len)) {

@@ -342,14 +342,37 @@ void picture_info_free(picture_info *info)
     *info = (picture_info){ 0 };
 }
 
+/* NULL, and why without the name, which callers say: there is no such file, or nothing in it. */
+static FILE *open_it(char why[WHY_SIZE], const char *path)
+{
+    zn_error err = { "" };
+    FILE *f = zn_input_open(path, &err);
+    const size_t name = strlen(path);
+    int first;
+
+    if (!f) {
+        const bool named = !strncmp(err.text, path, name);
+
+        snprintf(why, WHY_SIZE, "%s%.*s", named ? "it" : "", WHY_SIZE - 3, err.text + (named ? name : 0));
+        return NULL;
+    }
+    first = fgetc(f);
+    if (first != EOF) {
+        ungetc(first, f);
+        return f;
+    }
+    snprintf(why, WHY_SIZE, "it %s", ferror(f) ? strerror(errno) : "is empty");
+    fclose(f);
+    return NULL;
+}
+
 zn_status picture_read(zn_array *out, picture_info *info, const char *path, char why[WHY_SIZE])
 {
     picture_info found = { .bits = 8, .orientation = 1 };
     const char *dot = strrchr(path, '.');
     bool is_png = dot && !strcasecmp(dot, ".png");
     bool is_jpeg = dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg")), ok = false;
-    zn_error err = { "" };
-    FILE *f = NULL;
+    FILE *f;
 
 #ifndef ZN_HAVE_PNG
     is_png = false;
@@ -360,10 +383,8 @@ zn_status picture_read(zn_array *out, picture_info *info, const char *path, char
     (void)out;
     if (!is_png && !is_jpeg)
         return ZN_E_USAGE;
-    if (!(f = zn_input_open(path, &err))) {
-        snprintf(why, WHY_SIZE, "%.*s", WHY_SIZE - 1, err.text);
+    if (!(f = open_it(why, path)))
         return ZN_E_FILE;
-    }
     snprintf(why, WHY_SIZE, "it cannot be read as a picture");
     errno = 0; /* neither library says why it failed, but malloc does */
 #ifdef ZN_HAVE_PNG

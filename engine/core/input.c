@@ -30,7 +30,7 @@ int zn_open_regular(const char *path, struct stat *st)
 zn_status zn_open_fail(const char *label, zn_error *err)
 {
     return errno ? zn_fail(err, ZN_E_FILE, "%s cannot be opened: %s", label, strerror(errno))
-                 : zn_fail(err, ZN_E_FILE, "%s is not a file but a device, a pipe or the like", label);
+                 : zn_fail(err, ZN_E_FILE, "%s is not a file but a folder, a device, a pipe or the like", label);
 }
 
 FILE *zn_input_open(const char *path, zn_error *err)

@@ -23,7 +23,7 @@ expect() {
 # ---- a FIFO where a file is expected ---------------------------------------------------------------------------------
 
 p=$tmp/pipes
-no_file='not a file but a device, a pipe'
+no_file='not a file but a folder, a device, a pipe'
 mkdir "$p" "$p/pictures" "$p/shards"
 for f in x.npy prompt.txt tokenizer.json x.png x.jpg x.safetensors x.pth x.gguf shards/m.safetensors.index.json \
   shards/m-00001-of-00001.safetensors pictures/a.png pictures/b.jpg; do

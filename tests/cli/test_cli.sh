@@ -10,7 +10,8 @@ trap 'rm -rf "$tmp"' EXIT
 passed=0 failed=0 skipped=0
 export ZENITH_MODELS=$here/models
 
-# expect STATUS PATTERN NAME COMMAND...: exit status and a line (of stdout or stderr) that matches.
+# expect STATUS PATTERN NAME COMMAND...: exit status and a line (of stdout or stderr) that matches.  What fails says so in one line
+# that names a file once.
 expect() {
   local want=$1 pattern=$2 name=$3 got=0
   shift 3
@@ -23,6 +24,9 @@ expect() {
     failed=$((failed + 1))
   elif [ "$want" -eq 1 ] && [ "$(wc -l <"$tmp/err")" -ne 1 ]; then
     echo "not ok $name: $(wc -l <"$tmp/err") lines on stderr, not one"
+    failed=$((failed + 1))
+  elif [ "$want" -eq 1 ] && grep -qE '(^| )(/[^ :,]+)[:, ].* \2([:, ]|$)' "$tmp/err"; then
+    echo "not ok $name: it names a file twice: $(cat "$tmp/err")"
     failed=$((failed + 1))
   else
     echo "ok $name"
@@ -214,6 +218,11 @@ else
   expect 0 '' "a profile that libpng knows" as_it_is "$here/docs/samples/chelsea.png" "$tmp/known.png"
   limited() { (ulimit -f 4; as_it_is "$here/docs/samples/chelsea.png" "$tmp/full.png"); }
   expect 1 'full.png could not be written whole: ' "a PNG beyond a limit of file sizes" limited
+  : >"$tmp/empty.png"
+  mkdir "$tmp/folder.png"
+  expect 1 'none.png: it cannot be opened: ' "no such picture" as_it_is "$tmp/none.png" "$tmp/white.ppm"
+  expect 1 'empty.png: it is empty' "an empty picture" as_it_is "$tmp/empty.png" "$tmp/white.ppm"
+  expect 1 'folder.png: it is not a file but a folder' "a folder as a picture" as_it_is "$tmp/folder.png" "$tmp/white.ppm"
   expect 1 'cut.jpg: it cannot be read as a picture: Premature end' "a JPEG that is cut" as_it_is "$tmp/cut.jpg" "$tmp/white.ppm"
   # marker NAME TEXT: a JPEG with more after its first marker.
   marker() { { printf '\xff\xd8' && printf "$2" && tail -c +3 "$tmp/phone.jpg"; } >"$tmp/$1.jpg"; }
@@ -293,6 +302,7 @@ head -c -100 "$tmp/x.npy" >"$tmp/100short.npy"
 expect 1 'ends before' "an array 100 bytes short" enc_run "$tmp/100short.npy"
 expect 1 'goes on after' "an array 6 bytes long" enc_run "$tmp/6long.npy"
 expect 1 'not a .npy' "a text as array" enc_run "$tmp/text.npy"
+expect 1 'is not a file but a folder' "a folder as array" enc_run "$tmp"
 expect 1 'cannot be opened' "no such array" enc_run "$tmp/none.npy"
 expect 1 'text.safetensors' "a text as weights" enc_run "$tmp/x.npy" "$tmp/text.safetensors"
 expect 1 'empty.pth' "an empty file as weights" enc_run "$tmp/x.npy" "$tmp/empty.pth"
