@@ -520,7 +520,8 @@ zn_status zn_enhance_make(float *made, zn_enhance_result *result, const zn_enhan
 /* ---- run ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct run {
-    work work;
+    work work;           /* its picture is `seen` */
+    const zn_source *in; /* as it is: what is beyond 0..1 is kept */
     const zn_sink *out;
     zn_rect roi;     /* of the result */
     zn_rect need;    /* of the picture */
@@ -595,17 +596,34 @@ static zn_status make_band(run *r, int y)
     return s;
 }
 
+/* What a network sees and what is measured of a picture that may hold any value. */
+static bool read_seen(void *cookie, zn_rect r, float *dst)
+{
+    const zn_source *in = cookie;
+
+    if (!in->read(in->cookie, r, dst))
+        return false;
+    for (size_t i = 0; i < (size_t)r.w * (size_t)r.h * 3; i++)
+        dst[i] = zn_clean(dst[i]);
+    return true;
+}
+
 /* A strip of a result that is larger, from the part of the picture that it lies on. */
 static bool enlarge(float **pixels, const run *r, zn_rect strip, zn_rect all)
 {
+    const size_t len = (size_t)all.w * (size_t)all.h * 3;
     float *large = malloc((size_t)strip.w * (size_t)strip.h * 3 * sizeof *large);
+    float *seen = malloc(len * sizeof *seen);
+    const bool ok = large && seen;
 
-    if (!large)
-        return false;
-    zn_enhance_enlarge(large, &r->work.plan->grid, strip, all, *pixels, 3, *pixels, &r->change);
-    free(*pixels);
-    *pixels = large;
-    return true;
+    if (ok) {
+        zn_enlarge_see(seen, all, *pixels, all, 3);
+        zn_enhance_enlarge(large, &r->work.plan->grid, strip, all, *pixels, 3, seen, &r->change);
+    }
+    free(seen);
+    free(ok ? *pixels : large);
+    *pixels = ok ? large : *pixels;
+    return ok;
 }
 
 static bool blend(float **pixels, const run *r, zn_rect strip, zn_rect all)
@@ -632,7 +650,7 @@ static zn_status write_rows(run *r, zn_rect strip)
 
     if (!pixels)
         return no_memory(r->work.err);
-    if (!r->work.in->read(r->work.in->cookie, all, pixels))
+    if (!r->in->read(r->in->cookie, all, pixels))
         s = zn_fail(r->work.err, ZN_E_FILE, "the picture could not be read");
     else if (!(larger ? enlarge : blend)(&pixels, r, strip, all))
         s = no_memory(r->work.err);
@@ -704,7 +722,9 @@ static zn_status run_task(run *r)
 zn_status zn_enhance_run(zn_enhance_result *result, const zn_enhance_plan *p, const zn_sink *out, const zn_source *in,
                          zn_rect roi, const zn_watcher *watch, zn_error *err)
 {
-    run r = { .work = { .plan = p, .result = result, .in = in, .watch = watch_or_none(watch), .err = err },
+    const zn_source seen = { in->w, in->h, 3, read_seen, (void *)in };
+    run r = { .work = { .plan = p, .result = result, .in = &seen, .watch = watch_or_none(watch), .err = err },
+              .in = in,
               .out = out,
               .roi = roi,
               .need = zn_grid_source(&p->grid, zn_rect_widen(roi, p->reach)) };

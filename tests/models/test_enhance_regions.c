@@ -145,6 +145,48 @@ static void test_regions(void)
     free(in.rgb.data);
 }
 
+/* Networks see 0..1: what is beyond is kept, whatever it is, and changes no other pixel of a result of the same size. */
+static void test_beyond(void)
+{
+    static const float odd[] = { 1.5f, -2, 1e30f, -3e38f, 3e38f };
+    const int w = 61, h = 47;
+    picture in = scene(w, h), cut = scene(w, h);
+    const size_t len = zn_array_len(&in.rgb);
+    const zn_source sources[] = { source_of(&cut), source_of(&in) };
+
+    for (size_t i = 0; i < len; i += 97) {
+        in.rgb.data[i] = odd[i / 97 % 5];
+        cut.rgb.data[i] = zn_clean(in.rgb.data[i]);
+    }
+    for (int i = 0; i < n_tasks(); i++) {
+        picture out[2];
+        zn_enhance_plan p;
+        zn_enhance_result result;
+        zn_error err = { "" };
+
+        CHECK(!plan_task(&p, i, w, h), "task %d", i);
+        for (int k = 0; k < 2; k++) {
+            out[k] = new_picture(p.w, p.h);
+            CHECK(!zn_enhance_run(&result, &p, &(zn_sink){ write_picture, &out[k] }, &sources[k],
+                                  (zn_rect){ 0, 0, p.w, p.h }, NULL, &err),
+                  "task %d: %s", i, err.text);
+        }
+        for (size_t k = 0; k < zn_array_len(&out[1].rgb); k++) {
+            const float was = out[0].rgb.data[k], is = out[1].rgb.data[k];
+
+            CHECK(isfinite(is), "task %d: value %zu is %g", i, k, (double)is);
+            if (p.grid.scale == 1 && k % 97)
+                CHECK(is == was, "task %d: value %zu is %g, not %g", i, k, (double)is, (double)was);
+            else if (p.grid.scale == 1)
+                CHECK(fabsf(is - in.rgb.data[k]) <= 1, "task %d: %g becomes %g", i, (double)in.rgb.data[k], (double)is);
+        }
+        free(out[0].rgb.data);
+        free(out[1].rgb.data);
+    }
+    free(in.rgb.data);
+    free(cut.rgb.data);
+}
+
 static bool refuse(void *cookie, double done)
 {
     (void)cookie;
@@ -370,6 +412,7 @@ int main(void)
     RUN(test_grid);
     RUN(test_grid_of_autoencoders);
     RUN(test_regions);
+    RUN(test_beyond);
     RUN(test_ends_early);
     RUN(test_kept);
     RUN(test_not_kept);
