@@ -16,12 +16,19 @@ static void bind_block(zn_binder *b, zn_gated *k, int width, const char *name)
     zn_bind_conv(b, &k->pw4, zn_conv_same(1, width, width), "%s.pw4", name);
 }
 
+/* Also one that lacks its first tensor, or that others follow: a damaged file has no fewer blocks. */
+static bool has_block(const zn_binder *b, const char *prefix, int n)
+{
+    return zn_bind_has(b, "%s%d.pw1.weight", prefix, n) || zn_bind_has(b, "%s%d.pw2.weight", prefix, n) ||
+        zn_bind_has(b, "%s%d.pw1.weight", prefix, n + 1);
+}
+
 int zn_bind_gated(zn_binder *b, zn_gated *k, int width, int usual, const char *prefix)
 {
     char name[64];
     int n = 0;
 
-    for (; !b->status && (b->w ? zn_bind_has(b, "%s%d.pw1.weight", prefix, n) : n < usual); n++) {
+    for (; !b->status && (b->w ? has_block(b, prefix, n) : n < usual); n++) {
         if (n == ZN_MAX_GATED) {
             zn_bind_fail(b, "there are more than %d blocks '%s'", ZN_MAX_GATED, prefix);
             return 0;

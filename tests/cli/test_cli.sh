@@ -304,6 +304,10 @@ expect 1 'goes on after' "an array 6 bytes long" enc_run "$tmp/6long.npy"
 expect 1 'not a .npy' "a text as array" enc_run "$tmp/text.npy"
 expect 1 'is not a file but a folder' "a folder as array" enc_run "$tmp"
 expect 1 'cannot be opened' "no such array" enc_run "$tmp/none.npy"
+for name in dec.0.0.pw1 dec.0.0.pw2 mid.0.pw1; do
+  LC_ALL=C sed "s/\"${name}.weight\"/\"${name}.height\"/" "$here/models/denoise-fast.safetensors" >"$tmp/lacks.safetensors"
+  expect 1 "there is no tensor '$name.weight'" "a block without its $name" "$zenith" denoise "$tmp/x.npy" "$tmp/y.npy" model=fast sigma=9 weights="$tmp/lacks.safetensors"
+done
 expect 1 'text.safetensors' "a text as weights" enc_run "$tmp/x.npy" "$tmp/text.safetensors"
 expect 1 'empty.pth' "an empty file as weights" enc_run "$tmp/x.npy" "$tmp/empty.pth"
 expect 1 'cut.pth' "half a file as weights" enc_run "$tmp/x.npy" "$tmp/cut.pth"
