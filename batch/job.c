@@ -420,7 +420,7 @@ zn_job_try (const ZnBatch *batch, GError **error)
   to   = gegl_buffer_new (&all, babl_format ("R'G'B' u8"));
   if (batch->prompts)
     ok = zn_apply_check (settings, from, error);
-  else if (settings->filter->takes_selection || settings->filter->from_nothing)
+  else if (settings->filter->takes_selection)
     ok = try_face (settings, to, error);
   else
     ok = zn_apply_to_buffer (settings, from, &all, to, NULL, NULL, error);

@@ -63,15 +63,31 @@ set_word (ZnSettings *settings, const gchar *word, GError **error)
   return ok;
 }
 
-/* The operations' names; free them. */
+/* Whether the filter makes a picture from a picture, or from a prompt. */
+static gboolean
+suits_batches (const ZnFilter *filter, GError **error)
+{
+  if (filter->planes)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
+                 "%s makes or takes latents, no pictures: use gegl", filter->operation);
+  else if (filter->from_nothing)
+    g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
+                 "%s takes no picture: use gegl, or zenith face OUT mode=sample",
+                 filter->operation);
+
+  return ! filter->planes && ! filter->from_nothing;
+}
+
+/* The names of the operations that suit; free them. */
 static gchar *
 operation_names (void)
 {
   GString *names = g_string_new (NULL);
 
   for (guint i = 0; i < zn_n_filters; i++)
-    if (! zn_filters[i].whole_image) /* the same operation on a layer is another entry */
-      g_string_append_printf (names, "%s%s", i ? ", " : "", zn_filters[i].operation);
+    if (suits_batches (&zn_filters[i], NULL) &&
+        ! zn_filters[i].whole_image) /* the same operation on a layer is another entry */
+      g_string_append_printf (names, "%s%s", names->len ? ", " : "", zn_filters[i].operation);
 
   return g_string_free (names, FALSE);
 }
@@ -94,10 +110,7 @@ make_settings (const Options *options, GPtrArray *presets, GError **error)
 
       gchar *names = operation_names ();
 
-      if (filter && filter->planes)
-        g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE,
-                     "%s makes or takes latents, no pictures: use gegl", options->operation);
-      else if (filter)
+      if (filter)
         settings = zn_settings_new (filter, error);
       else
         g_set_error (error, ZN_ERROR, ZN_ERROR_USAGE, "there is no operation '%s'; there are: %s",
@@ -113,7 +126,7 @@ make_settings (const Options *options, GPtrArray *presets, GError **error)
         settings = zn_preset_settings (preset, error);
     }
 
-  ok = settings &&
+  ok = settings && suits_batches (settings->filter, error) &&
        (! options->model || zn_settings_set_text (settings, "model", options->model, error));
   for (guint i = 0; ok && options->set && options->set[i]; i++)
     ok = set_word (settings, options->set[i], error);
@@ -422,7 +435,7 @@ run (Options *options, GError **error)
       else if ((settings = make_settings (options, presets, error)))
         {
           batch.settings = settings;
-          batch.prompts  = settings->filter->makes_layer && ! settings->filter->from_nothing &&
+          batch.prompts  = settings->filter->makes_layer &&
                           ! zn_settings_begins_with_layer (settings);
           batch.words     = settings_words (settings);
           batch.engine    = asked_engine (settings);

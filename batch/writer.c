@@ -38,7 +38,11 @@ zn_folder_open (ZnFolder *folder, const gchar *path, gboolean create, GError **e
 
   if (create && g_mkdir_with_parents (path, 0777))
     {
-      zn_set_errno (error, errno, "the result folder cannot be made");
+      const gint number = errno;
+      gchar     *what   = g_strdup_printf ("the result folder '%s' cannot be made", path);
+
+      zn_set_errno (error, number, what);
+      g_free (what);
       return FALSE;
     }
 

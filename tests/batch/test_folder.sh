@@ -132,6 +132,7 @@ bad() {
   says "$*: a sentence" "$pattern" stderr
 }
 bad "no preset 'Nowhere'; there are: .*High ISO photo" --preset Nowhere
+bad 'zenith:diffae-sample takes no picture: use gegl' --operation zenith:diffae-sample
 bad "no operation 'gegl:save'; there are: zenith:denoise, .*zenith:diffae-manipulate, .*zenith:z-image" --operation gegl:save
 bad "cannot be given together" --operation zenith:denoise --preset Gentle
 bad "no property 'hardness'" --set hardness=1
