@@ -16,6 +16,7 @@
 #endif
 
 #define FILE_MAX 16384 /* bytes of a preset file            */
+#define MARK "\xef\xbb\xbf"
 #define FILES_MAX 512  /* files looked at in one folder     */
 #define NAME_BYTES 128 /* bytes of a preset's name          */
 #define SUFFIX ".preset"
@@ -39,7 +40,7 @@ preset_free (gpointer data)
   g_free (preset);
 }
 
-/* The text of a file, or NULL and why not. */
+/* The text of a file, without the mark that editors on Windows put before it, or NULL and why not. */
 static gchar *
 read_text (const gchar *file, gchar **why)
 {
@@ -47,7 +48,11 @@ read_text (const gchar *file, gchar **why)
   gchar *text = zn_read_input (file, FILE_MAX, &size);
 
   if (text && g_utf8_validate (text, (gssize) size, NULL))
-    return text;
+    {
+      if (g_str_has_prefix (text, MARK))
+        memmove (text, text + strlen (MARK), size + 1 - strlen (MARK));
+      return text;
+    }
 
   if (text)
     *why = g_strdup (_ ("not a text in UTF-8"));

@@ -120,6 +120,8 @@ mkdir -p "$XDG_DATA_HOME/zenith/presets"
 printf 'name=My own\noperation=zenith:denoise\nmodel=fast\nstrength=0.7\nsigma=20\n' >"$XDG_DATA_HOME/zenith/presets/mine.preset"
 go 0 "a preset of one's own" --preset "My own" a.png "$tmp/p3"
 check "does what it says" "$(cat "$tmp/p3/.zenith-batch")" grep -q 'strength=0.7 .*sigma=20' "$tmp/p3/.zenith-batch"
+printf '\xef\xbb\xbfname=Notepad\r\noperation=zenith:denoise\r\nmodel=fast\r\nsigma=20\r\n' >"$XDG_DATA_HOME/zenith/presets/windows.preset"
+go 0 "a preset that was written on Windows" --preset Notepad a.png "$tmp/p5"
 go 0 "the list of presets" --list-presets
 says "has one's own" '^My own'
 says "and the shipped ones" '^High ISO photo: '
