@@ -121,6 +121,10 @@ int cmd_face(const options *given)
     ok = o->n_words == 1 + takes && two == (o->n_in > 0);
     for (int i = 0; i < o->n_in; i++)
         ok = ok && !strncmp(o->in[i], "second=", 7);
+    if (!o->help && two && !o->n_in)
+        return usage("face: mode=interpolate takes a second picture: --in second=PICTURE");
+    if (!o->help && !two && o->n_in)
+        return usage("face: --in second=PICTURE is for mode=interpolate");
     if (o->help || !ok)
         return usage_of(
             o,

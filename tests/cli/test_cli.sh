@@ -518,6 +518,7 @@ expect 2 "amount must be a number from -1 to 1, not '2'" "face: too much" face "
 expect 2 "has no setting 'grin'; it has mode," "face: no such setting" face "$tmp/spot.npy" "$tmp/x.npy" grin=1
 expect 1 "There is no attribute 'gender'; there are: " "face: a slider without its attribute" face "$tmp/spot.npy" "$tmp/x.npy" gender=1
 expect 2 'zenith face .IN. OUT' "face: one file" face "$tmp/spot.npy"
-expect 2 'zenith face .IN. OUT' "face: no second picture" face "$tmp/spot.npy" "$tmp/x.npy" mode=interpolate
+expect 2 'is for mode=interpolate' "face: a second picture of no use" face "$tmp/spot.npy" "$tmp/x.npy" --in "second=$tmp/black.npy"
+expect 2 'takes a second picture: --in second=' "face: no second picture" face "$tmp/spot.npy" "$tmp/x.npy" mode=interpolate
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
