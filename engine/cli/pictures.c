@@ -70,7 +70,8 @@ static float *as_floats(const unsigned char *x, int bits, size_t len)
 /* One for other colours, as of a grey picture, says nothing about the three channels that are read. */
 static void keep_profile(picture_info *info, const unsigned char *profile, size_t size)
 {
-    if (size < 20 || memcmp(profile + 16, "RGB ", 4) || !(info->profile = malloc(size)))
+    info->other_profile = size >= 20 && memcmp(profile + 16, "RGB ", 4) != 0;
+    if (size < 20 || info->other_profile || !(info->profile = malloc(size)))
         return;
     memcpy(info->profile, profile, size);
     info->profile_size = size;
@@ -401,6 +402,9 @@ zn_status picture_read(zn_array *out, picture_info *info, const char *path, char
         out->data = NULL;
         ok = false;
     }
+    if (ok && found.other_profile)
+        snprintf(why + strlen(why), WHY_SIZE - strlen(why),
+                 "%sits colour profile is not one of RGB and is left out: zenith-batch keeps it", *why ? "; " : "");
     if (ok && info)
         *info = found;
     else

@@ -14,7 +14,8 @@ typedef struct picture_info {
     int bits;               /* of a channel: 8 or 16; 0: nothing is known */
     unsigned char *profile; /* ICC, of RGB; NULL: sRGB */
     size_t profile_size;
-    int orientation; /* EXIF's, 1 to 8: the pixels were turned by it */
+    bool other_profile; /* there is one of other colours, as of a grey picture: it is not kept */
+    int orientation;    /* EXIF's, 1 to 8: the pixels were turned by it */
 } picture_info;
 
 void picture_info_free(picture_info *info);

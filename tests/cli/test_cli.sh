@@ -228,6 +228,8 @@ else
   marker() { { printf '\xff\xd8' && printf "$2" && tail -c +3 "$tmp/phone.jpg"; } >"$tmp/$1.jpg"; }
   marker many "$(printf '\\xff\\xe1\\x00\\x02%.0s' $(seq 6000))"
   expect 1 'many.jpg: .*too many markers' "a JPEG of markers: libjpeg's work grows with their square" as_it_is "$tmp/many.jpg" "$tmp/white.ppm"
+  marker grey "\\xff\\xe2\\x00\\x94ICC_PROFILE\\x00\\x01\\x01$(printf 'GRAY%.0s' $(seq 33))"
+  expect 0 'grey.jpg: its colour profile is not one of RGB and is left out' "a profile of grey" as_it_is "$tmp/grey.jpg" "$tmp/grey.png"
   marker profile "\\xff\\xe2\\x00\\x94ICC_PROFILE\\x00\\x01\\x01$(printf 'RGB %.0s' $(seq 33))"
   expect 0 'colour profile is damaged: it is left out' "a profile that is none" as_it_is "$tmp/profile.jpg" "$tmp/profile.png"
 fi
