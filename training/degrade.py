@@ -198,7 +198,7 @@ def phase(n, like, aligned=0.7):
 
 
 # shares of a batch; "mixed": blur, noise, then a file; "print": dirt
-KINDS = (("clean", 0.10), ("file", 0.48), ("twice", 0.05), ("blur", 0.12), ("mixed", 0.05), ("print", 0.15), ("noise", 0.05))
+KINDS = (("clean", 0.10), ("file", 0.42), ("twice", 0.05), ("blur", 0.12), ("mixed", 0.15), ("print", 0.11), ("noise", 0.05))
 LEAST_BLUR = 0.7        # what is less is how sharp a picture is, and stays
 
 
@@ -273,9 +273,9 @@ def damaged(x):
 
     k = n["mixed"]
     kernel, spread = kernels(k, x.device, LEAST_BLUR)
-    soft = flagged(k, x, 0.6)
-    sigma = uniform(k, x, 0, 12 / 255)
-    q = uniform(k, x, 30, 95)
+    soft = flagged(k, x, 0.85)
+    sigma = torch.where(flagged(k, x, 0.5), uniform(k, x, 0, 3 / 255), uniform(k, x, 0, 12 / 255))
+    q = torch.where(flagged(k, x, 0.5), uniform(k, x, 75, 98), uniform(k, x, 30, 95))
     made = torch.where(soft, blurred(wide["mixed"], kernel), c["mixed"]) + sigma * torch.randn_like(c["mixed"])
     seen["mixed"] = data.jpeg(made, q, flagged(k, x, 0.75), phase(k, x))
     told["mixed"] = (sigma, 1 - q / 100, torch.where(soft, spread / 4, 0.0))
@@ -301,8 +301,8 @@ def damaged(x):
     known = (torch.rand(total, 3, 1, 1, device=x.device) < 0.75) & (torch.rand(total, 1, 1, 1, device=x.device) < 0.5)
     exact = torch.rand_like(value) < 0.5
     value = torch.where(exact, value, value * (0.85 + 0.3 * torch.rand_like(value)))
-    # most files come as the filter tells of them: their quality, that they are not blurred, and nothing of the noise
-    usual = torch.cat([flagged(n[k], x, 0.7 if k == "file" else 0.0) for k in n])
+    # most files come as the filter tells of them: their quality, how much they are blurred, and nothing of the noise
+    usual = torch.cat([flagged(n[k], x, {"file": 0.7, "mixed": 0.5}.get(k, 0.0)) for k in n])
     known = torch.where(usual, torch.arange(3, device=x.device).view(1, 3, 1, 1) > 0, known)
     value = torch.where(usual, exact_value, value) * known
     # dirt is sought in a tenth of the pictures that have none
