@@ -107,6 +107,7 @@ typedef struct edit {
     double guide;      /* the largest of theirs: 1 at amount 0, the attribute's at 1 */
     zn_face_mask mask; /* where the face may change */
     zn_face_large large;
+    zn_eyes eyes; /* of a face that moves */
 } edit;
 
 /* How much a mouth opens, or shuts: no motion that is smooth shows what is behind closed lips, or hides teeth. */
@@ -124,6 +125,20 @@ static double opens(const zn_face_work *k)
     return fmin(fmax(amount, -1), 1);
 }
 
+/* By how much an edit opens eyes that does nothing else, 0: it does other things. */
+static double opens_eyes(const zn_face_work *k)
+{
+    const zn_face_change *c = k->plan->how.change;
+    double amount = 0;
+
+    for (int i = 0; c[i].attribute; i++) {
+        if (strcmp(c[i].attribute, "eyes-open"))
+            return 0;
+        amount += c[i].amount;
+    }
+    return fmin(fmax(amount, -1), 1);
+}
+
 static bool paste_edit(zn_array *out, const zn_face_work *k, const float *drawn)
 {
     const edit *e = k->pasted;
@@ -137,8 +152,13 @@ static bool paste_edit(zn_array *out, const zn_face_work *k, const float *drawn)
         return false;
     }
     if (k->moves) {
-        if (zn_field_move(field, k->side, &e->mask, opens(k)))
-            return zn_moved_paste(out, field, k->side, k, &f->patch);
+        zn_eyes eyes = e->eyes;
+
+        if (zn_field_move(field, k->side, &e->mask, opens(k))) {
+            eyes.opens = (float)opens_eyes(k);
+            zn_eyes_follow(&eyes, (const zn_face_field *)field, k->side);
+            return zn_moved_paste(out, field, k->side, k, &f->patch, &eyes);
+        }
         free(field);
         return false;
     }
@@ -261,6 +281,8 @@ static zn_status manipulate(zn_face_work *k)
 
     if (!s)
         s = zn_face_read(&e.face, k, &k->in->source, NULL);
+    if (!s && k->moves && !zn_eyes_find(&e.eyes, &k->square, &e.face.patch, &k->workers))
+        s = zn_face_no_memory(k);
     if (!s) {
         k->paste = paste_edit;
         k->pasted = &e;

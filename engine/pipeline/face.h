@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* face.h - what the files of the composite `face` share: face.c does the tasks, face_between.c that on two faces, face_all.c several faces, face_plan.c describes and finds, face_codes.c runs
- * the networks, face_frame.c, face_blend.c, face_texture.c, face_flow.c and face_warp.c are between the picture and the model's size, face_contrast.c corrects a face between
+ * the networks, face_frame.c, face_blend.c, face_texture.c, face_flow.c, face_warp.c and face_eyes.c are between the picture and the model's size, face_contrast.c corrects a face between
  * two, face_attributes.c reads attribute files, face_move.c does what they say. */
 #ifndef ZN_PIPELINE_FACE_H
 #define ZN_PIPELINE_FACE_H
@@ -213,8 +213,29 @@ zn_teeth zn_teeth_below(float *ends, const float *face, int side, const float *l
 /* Of values of such a field: where a pixel comes from along y; and what is seen of the lips, or behind them. */
 float zn_lips_way(const float *f);
 void zn_lips_show(float rgb[3], const float *f);
-/* zn_field_paste() of such a field. */
-bool zn_moved_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch);
+typedef struct zn_eye {
+    double x, y, radius;      /* of the iris, in parts of the frame */
+    float upper[3], lower[3]; /* edges of the lids at -1.5, 0 and 1.5 radii beside its centre, in radii below it */
+    float shut[2];            /* by how much lids that move by themselves close, in radii: the upper, the lower one */
+    double way[2];            /* where the eyeball comes from, relative to its place, in parts of the frame */
+} zn_eye;
+typedef struct zn_eyes {
+    zn_eye eye[2];
+    bool found;
+    float opens; /* not 0: nothing but lids moves, and this is the amount, -1..1 */
+} zn_eyes;
+/* The eyes of a large face.  False: out of memory (face_eyes.c). */
+bool zn_eyes_find(zn_eyes *eyes, const zn_square *square, const zn_patch *patch, const zn_workers *workers);
+/* The ways of the eyeballs, from a moved field. */
+void zn_eyes_follow(zn_eyes *eyes, const zn_face_field *field, int side);
+/* f, the field at u, v, moves with the lids alone, if nothing else moves. */
+void zn_eyes_move(float *f, const zn_eyes *eyes, double u, double v);
+/* rgb, a pixel of the moved picture at x, y with these values of the field, becomes what is seen there if that is an eyeball. */
+void zn_eyes_show(float rgb[3], const zn_eyes *eyes, const zn_square *q, const zn_patch *patch, double x, double y,
+                  const float *f);
+/* zn_field_paste() of such a field; eyes: NULL, or those that do not move with it. */
+bool zn_moved_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch,
+                    const zn_eyes *eyes);
 
 /* The same for a large face; small: its field at the model's size, not masked yet, which is freed, too.  Where the change takes
  * structure away that the model saw, the finer one of the picture goes with it, as much as how.detail lets it, and texture of the face

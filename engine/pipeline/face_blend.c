@@ -34,6 +34,7 @@ typedef struct paste {
     const zn_patch *patch;
     const zn_texture *texture; /* NULL: none */
     bool moves;                /* the field is one of zn_field_move() */
+    const zn_eyes *eyes;       /* of it, or NULL */
 } paste;
 
 double zn_frame_edge(double t)
@@ -77,6 +78,8 @@ static void change_moved(float *change, const paste *p, const float *f, const fl
         zn_sample_patch(moved, p->patch, x + 0.5 + q->cos * a - q->sin * b, y + 0.5 + q->sin * a + q->cos * b);
     for (int c = 0; c < 3; c++)
         moved[c] += f[c];
+    if (p->eyes)
+        zn_eyes_show(moved, p->eyes, q, p->patch, x + 0.5, y + 0.5, f);
     zn_lips_show(moved, f);
     for (int c = 0; c < 3; c++)
         change[c] = moved[c] - pixel[c];
@@ -102,6 +105,8 @@ static void paste_rows(void *cookie, int item, int worker)
             if (mask <= 0)
                 continue;
             zn_sample_field(f, p->field, p->side, u, v);
+            if (p->eyes)
+                zn_eyes_move(f, p->eyes, u, v);
             if (p->moves)
                 change_moved(f, p, f, p->patch->pixels + at, rect.x + x, rect.y + y);
             else if (p->texture)
@@ -122,15 +127,16 @@ static void paste_all(const paste *p, const zn_face_work *k)
 bool zn_field_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch)
 {
     if (field)
-        paste_all(&(paste){ out, (const zn_face_field *)field, side, &k->square, patch, NULL, false }, k);
+        paste_all(&(paste){ out, (const zn_face_field *)field, side, &k->square, patch, NULL, false, NULL }, k);
     free(field);
     return field != NULL;
 }
 
-bool zn_moved_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch)
+bool zn_moved_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch,
+                    const zn_eyes *eyes)
 {
     if (field)
-        paste_all(&(paste){ out, (const zn_face_field *)field, side, &k->square, patch, NULL, true }, k);
+        paste_all(&(paste){ out, (const zn_face_field *)field, side, &k->square, patch, NULL, true, eyes }, k);
     free(field);
     return field != NULL;
 }
@@ -430,7 +436,7 @@ bool zn_large_paste(zn_array *out, zn_face_field *small, const zn_face_work *k, 
     ok = field &&
         zn_texture_make(&texture, (const zn_face_field *)field, l->side, &k->square, patch, mask->face, k->side);
     if (ok)
-        paste_all(&(paste){ out, (const zn_face_field *)field, l->side, &k->square, patch, &texture, false }, k);
+        paste_all(&(paste){ out, (const zn_face_field *)field, l->side, &k->square, patch, &texture, false, NULL }, k);
     zn_texture_clear(&texture);
     free(field);
     free(small);

@@ -249,7 +249,7 @@ static float *change(const float *picture, const float *to, const float *from, i
     for (int i = 0; ok && i < rect.w * rect.h; i++)
         for (int c = 0; c < 3; c++)
             patch.pixels[i * 3 + c] = picture[((rect.y + i / rect.w) * W + rect.x + i % rect.w) * 3 + c];
-    ok = ok && zn_moved_paste(&out, moved(to, from, side, opens), side, &k, &patch);
+    ok = ok && zn_moved_paste(&out, moved(to, from, side, opens), side, &k, &patch, NULL);
     free(patch.pixels);
     if (!ok) {
         free(out.data);

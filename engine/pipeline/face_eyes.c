@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: MIT */
+/* face_eyes.c - where the eyes of a large face are open, and what is seen there when lids move: an eyeball that keeps its shape.
+ *
+ *   picture ── around each eye ── circle of the iris ── curves of the lids ──┐
+ *   field of the motion ── way of each eyeball ──────────────────────────────┴── opening ? eyeball : moved picture
+ *
+ * The iris is where the mean lightness along the left and right arcs of a circle rises most (Daugman, "How iris recognition works", 2004),
+ * in both eyes with one radius.  Lengths of an eye are in radii of its iris: x and y from the centre. */
+#include "face.h"
+
+#include "../core/ints.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    N = 128, /* side of what is seen around an eye */
+    ARC = 9, /* places along an arc */
+    RADII = 8,
+    COLUMNS = 37,
+    ROWS = 81
+};
+
+static const double view = 0.28;                  /* parts of the frame */
+static const double usual[2] = { 0.31, 0.3 };     /* centre of the eye at the left */
+static const float around = 0.055f;               /* ... +- this */
+static const float least = 0.027f, more = 1.075f; /* radii of irises: the least, and the next one */
+static const float ring = 2;                      /* pixels inside and outside of a circle */
+static const float most = 0.35f;                  /* difference of lightness that counts */
+static const float far = 0.35f;                   /* less score at the edge of what is searched */
+static const float enough = 0.135f;               /* score of an iris */
+
+static const float column = 0.1f, row = 0.05f; /* of what is known of lids, in radii */
+static const double corner = 2.4, reach = 4;   /* where an eye ends; what is further away is never seen in it */
+static const float same = 0.15f;               /* difference between two eyes */
+/* How far from lids and from the iris an eyeball is seen, and how softly it ends; the shade of an upper lid. */
+static const float inset = 0.15f, ramp = 0.3f, wide[2] = { 1.35f, 2.1f }, shade = 0.45f, shades = 0.4f;
+static const float farthest = 1.7f, blends = 0.3f, brighter = 1.1f;         /* of what is behind a lid */
+static const float corners = 2.55f, ending[2] = { 2.2f, 3.4f }, gap = 0.1f; /* how a motion ends beside an eye */
+/* How far from lids skin moves with them, and how much more than they do. */
+static const float fades[2] = { 1.5f, 1.8f };
+/* How far from a lid it is looked for where a field takes it; of what a field does, and in place of the lower lid; how much of the height
+ * of an eye lids usually close, and at most, or how many radii they open; where an upper lid stays; and how much flatter it becomes. */
+static const float reaches = 1.5f, stronger = 0.65f, lower_part = 0.13f;
+static const float shuts_usual = 0.45f, shuts_most = 0.48f, opens_usual = 0.35f, highest = -1.1f, hollow = 0.3f;
+static const float side_x = 1.5f; /* where the ends of a lid's curve are */
+
+typedef struct scene { /* around both eyes */
+    float rgb[2][N * N * 3], light[2][N * N], red[2][N * N], room[N * N];
+    float lid[ROWS * COLUMNS];
+} scene;
+
+static float rise(float t)
+{
+    const float d = fminf(fmaxf(t, 0), 1);
+
+    return d * d * (3 - 2 * d);
+}
+
+/* ---- what is seen ------------------------------------------------------------------------------------------------ */
+
+/* The red of irises is darker than that of skin, whatever colour they have.  1 is the mean. */
+static void look(scene *s, int e, const zn_square *square, const zn_patch *patch, const zn_workers *workers)
+{
+    const double a = square->size * ((e ? 1 - usual[0] : usual[0]) - 0.5), b = square->size * (usual[1] - 0.5);
+    const zn_square q = { square->x + square->cos * a - square->sin * b, square->y + square->sin * a + square->cos * b,
+                          square->size * view, square->cos, square->sin };
+    double sum = 0;
+
+    zn_square_shrink(s->rgb[e], N, &q, patch, workers);
+    for (int i = 0; i < N * N; i++) {
+        float p[3];
+
+        for (int c = 0; c < 3; c++)
+            p[c] = fminf(fmaxf(s->rgb[e][i * 3 + c], 0), 1);
+        s->light[e][i] = 0.6f * p[0] + 0.3f * p[1] + 0.1f * p[2];
+        s->red[e][i] = zn_redness(p);
+        sum += (double)s->light[e][i];
+    }
+    for (int i = 0; i < N * N; i++)
+        s->light[e][i] *= (float)(N * N / fmax(sum, 1));
+    zn_mean_twice(s->light[e], s->room, s->light[e], N, 1, 1);
+    zn_mean_twice(s->red[e], s->room, s->red[e], N, 1, 1);
+}
+
+/* Linear; x and y are pixels, and beyond the edges it goes on. */
+static float at(const float *values, float x, float y)
+{
+    const float cx = fminf(fmaxf(x - 0.5f, 0), N - 1.001f), cy = fminf(fmaxf(y - 0.5f, 0), N - 1.001f);
+    const int i = (int)cx, j = (int)cy;
+    const float u = cx - (float)i, v = cy - (float)j, *p = values + j * N + i;
+
+    return (1 - v) * ((1 - u) * p[0] + u * p[1]) + v * ((1 - u) * p[N] + u * p[N + 1]);
+}
+
+/* ---- irises ------------------------------------------------------------------------------------------------------ */
+
+typedef struct circle {
+    float x, y, r, score;
+} circle;
+
+/* How much lighter it is outside of the arc than inside; of the arcs at both sides, the lower one counts more.  Lids cover irises above
+ * more than below. */
+static float edge_of(const float *light, float x, float y, float r)
+{
+    static const float arc[ARC][2] = { { 0.939f, -0.343f }, { 0.979f, -0.205f }, { 0.998f, -0.062f },
+                                       { 0.997f, 0.081f },  { 0.975f, 0.223f },  { 0.933f, 0.360f },
+                                       { 0.872f, 0.490f },  { 0.793f, 0.609f },  { 0.697f, 0.717f } };
+    float sum[2] = { 0, 0 };
+
+    for (int k = 0; k < ARC; k++) {
+        const float c = arc[k][0], s = arc[k][1];
+
+        for (int i = 0; i < 2; i++) {
+            const float dx = i ? c : -c;
+            const float rises =
+                at(light, x + (r + ring) * dx, y + (r + ring) * s) - at(light, x + (r - ring) * dx, y + (r - ring) * s);
+
+            sum[i] += fminf(fmaxf(rises, -most), most) / ARC;
+        }
+    }
+    return (sum[0] + sum[1]) / 2 - 0.35f * fabsf(sum[0] - sum[1]);
+}
+
+/* The same, less what the place is unusual; and an iris is dark below its centre, too.  Not more than `best`: anything below it. */
+static float score_of(const float *light, float x, float y, float r, float best)
+{
+    const float pixel = (float)view / N, dx = (x - N / 2) * pixel / around, dy = (y - N / 2) * pixel / around;
+    const float inside =
+        (at(light, x - 0.5f * r, y) + at(light, x + 0.5f * r, y) + at(light, x, y + 0.5f * r) + at(light, x, y)) / 4;
+
+    const float place = 0.25f * fmaxf(1 - inside, -1) - far * (dx * dx + dy * dy) / 4;
+
+    return place + most <= best ? best - 1 : place + edge_of(light, x, y, r);
+}
+
+/* The best circle with a radius, and with one near it. */
+static circle find_circle(const float *light, float r)
+{
+    const int end = (int)(around / (float)view * N);
+    circle best = { 0, 0, r, -9 };
+
+    for (int j = -end; j <= end; j += 2)
+        for (int i = -end; i <= end; i += 2) {
+            const float x = (float)(N / 2 + i), y = (float)(N / 2 + j), score = score_of(light, x, y, r, best.score);
+
+            if (score > best.score)
+                best = (circle){ x, y, r, score };
+        }
+    return best;
+}
+
+static circle refine(const float *light, circle c)
+{
+    circle best = c;
+
+    for (int k = -2; k <= 2; k++)
+        for (int j = -4; j <= 4; j++)
+            for (int i = -4; i <= 4; i++) {
+                const float x = c.x + 0.5f * (float)i, y = c.y + 0.5f * (float)j, r = c.r * (1 + 0.035f * (float)k);
+                const float score = score_of(light, x, y, r, best.score);
+
+                if (score > best.score)
+                    best = (circle){ x, y, r, score };
+            }
+    return best;
+}
+
+static bool find_irises(circle found[2], const scene *s)
+{
+    float best = -9, r = least / (float)view * N;
+
+    for (int k = 0; k < RADII; k++, r *= more) {
+        const circle left = find_circle(s->light[0], r), right = find_circle(s->light[1], r);
+
+        if (left.score + right.score > best) {
+            best = left.score + right.score;
+            found[0] = left;
+            found[1] = right;
+        }
+    }
+    for (int e = 0; e < 2; e++)
+        found[e] = refine(s->light[e], found[e]);
+    return fminf(edge_of(s->light[0], found[0].x, found[0].y, found[0].r),
+                 edge_of(s->light[1], found[1].x, found[1].y, found[1].r)) > enough;
+}
+
+/* ---- lids -------------------------------------------------------------------------------------------------------- */
+
+/* The curve's y: a parabola through its heights at -side_x, 0 and side_x. */
+static float curve(const float h[3], float x)
+{
+    const float t = x / side_x;
+
+    return h[1] + (h[2] - h[0]) / 2 * t + ((h[0] + h[2]) / 2 - h[1]) * t * t;
+}
+
+static float bounded(float v)
+{
+    return fminf(fmaxf(v, -most), most);
+}
+
+/* s->lid: how much each place is one of the edge of a lid, [column][row].  The upper one has dark lashes, lighter skin above, and white
+ * below but for the iris; below the lower one is skin, lighter than the iris and redder than white. */
+static void rate_lid(scene *s, int e, const circle *c, bool upper)
+{
+    const float *light = s->light[e], *red = s->red[e], near = 0.15f * c->r, lash = 0.3f * c->r;
+
+    for (int i = 0; i < COLUMNS; i++)
+        for (int j = 0; j < ROWS; j++) {
+            const float x = column * (float)(i - COLUMNS / 2), px = c->x + c->r * x;
+            const float y = c->y + c->r * row * (float)(j - ROWS / 2);
+            const float iris = 1 - rise((fabsf(x) - 0.7f) / 0.3f);
+            const float below = bounded(at(light, px, y + near) - at(light, px, y - near));
+            float *to = s->lid + i * ROWS + j;
+
+            if (upper)
+                *to = (1 - 0.8f * iris) * below +
+                    bounded(at(light, px, y - lash - near) - at(light, px, y - lash + near));
+            else
+                *to = (0.3f + 0.7f * iris) * below + 2 * bounded(at(red, px, y + near) - at(red, px, y - near));
+        }
+}
+
+/* Where an iris is, no skin is seen above its centre: a curve is not above that. */
+static void rate_skin(scene *s, int e, const circle *c)
+{
+    const float dark = at(s->light[e], c->x, c->y + 0.5f * c->r), skin = dark + 0.5f * fmaxf(1 - dark, 0.2f);
+
+    for (int i = 0; i < COLUMNS; i++) {
+        const float x = column * (float)(i - COLUMNS / 2);
+        float sum = 0;
+
+        for (int j = ROWS / 2; j >= 0 && fabsf(x) < 0.7f; j--) {
+            const float y = row * (float)(j - ROWS / 2);
+
+            sum += bounded(fmaxf(at(s->light[e], c->x + c->r * x, c->y + c->r * y) - skin, 0));
+            s->lid[i * ROWS + j] -= 0.15f * sum;
+        }
+    }
+}
+
+static float rate_curve(const scene *s, const float h[3])
+{
+    float sum = 0;
+
+    for (int i = 0; i < COLUMNS; i++) {
+        const float y = curve(h, column * (float)(i - COLUMNS / 2)) / row + ROWS / 2;
+
+        sum += s->lid[i * ROWS + zn_imin(zn_imax((int)(fminf(fmaxf(y, 0), ROWS) + 0.5f), 0), ROWS - 1)];
+    }
+    return sum / COLUMNS;
+}
+
+/* The best of 3-parameter curves around h, with these steps. */
+static void search_curve(float h[3], const scene *s, const float normal[3], float step, int n)
+{
+    const float middle[3] = { h[0], h[1], h[2] };
+    float best = -9;
+
+    for (int k = 0; k < (2 * n + 1) * (2 * n + 1) * (2 * n + 1); k++) {
+        const int w = 2 * n + 1;
+        const float t[3] = { middle[0] + step * (float)(k % w - n), middle[1] + step * (float)(k / w % w - n),
+                             middle[2] + step * (float)(k / w / w - n) };
+        const float bend = (t[0] + t[2]) / 2 - t[1] - ((normal[0] + normal[2]) / 2 - normal[1]);
+        const float off = t[1] - normal[1], tilt = (t[0] - t[2]) / 2 - (normal[0] - normal[2]) / 2;
+        const float score = rate_curve(s, t) - 0.12f * (bend * bend * 2 + off * off + 2 * tilt * tilt);
+
+        if (score > best) {
+            best = score;
+            memcpy(h, t, sizeof t);
+        }
+    }
+}
+
+static void find_lids(zn_eye *eye, scene *s, int e, const circle *c)
+{
+    static const float normal[2][3] = { { -0.15f, -0.65f, -0.15f }, { 0.4f, 0.9f, 0.4f } };
+
+    for (int k = 0; k < 2; k++) {
+        float *h = k ? eye->lower : eye->upper;
+
+        rate_lid(s, e, c, !k);
+        if (!k)
+            rate_skin(s, e, c);
+        memcpy(h, normal[k], sizeof normal[k]);
+        search_curve(h, s, normal[k], 0.15f, 5);
+        search_curve(h, s, normal[k], 0.05f, 2);
+    }
+}
+
+/* Both eyes are open as far: a lid that is much higher than the other one is a fold above it. */
+static void agree(zn_eyes *eyes)
+{
+    zn_eye *a = eyes->eye, *b = a + 1;
+    const float difference = a->upper[1] - b->upper[1];
+    zn_eye *wider = difference < 0 ? a : b;
+    const float lower = fmaxf(fabsf(difference) - same, 0);
+
+    for (int k = 0; k < 3; k++)
+        wider->upper[k] += lower;
+}
+
+bool zn_eyes_find(zn_eyes *eyes, const zn_square *square, const zn_patch *patch, const zn_workers *workers)
+{
+    scene *s = malloc(sizeof *s);
+    circle found[2];
+
+    memset(eyes, 0, sizeof *eyes);
+    if (!s)
+        return false;
+    for (int e = 0; e < 2; e++)
+        look(s, e, square, patch, workers);
+    eyes->found = find_irises(found, s);
+    for (int e = 0; e < 2; e++) {
+        zn_eye *eye = eyes->eye + e;
+
+        eye->x = (e ? 1 - usual[0] : usual[0]) + ((double)found[e].x / N - 0.5) * view;
+        eye->y = usual[1] + ((double)found[e].y / N - 0.5) * view;
+        eye->radius = (double)found[e].r / N * view;
+        find_lids(eye, s, e, found + e);
+    }
+    agree(eyes);
+    free(s);
+    return true;
+}
+
+/* ---- lids that move ---------------------------------------------------------------------------------------------- */
+
+/* How much of a lid's motion is at x.  Lids are flatter than the curves that are found around irises, and corners move, too. */
+static float share_at(float x)
+{
+    const float share = 1 - x * x / (corners * corners);
+
+    return (share + sqrtf(share * share + 0.02f)) / 2 * (1 - rise((fabsf(x) - ending[0]) / (ending[1] - ending[0])));
+}
+
+/* Where y of an eye comes from, relative to it.  Beyond the corners the lids are a small gap around the middle. */
+static float way_of_lids(const zn_eye *eye, float x, float y)
+{
+    const float middle = (curve(eye->lower, x) + curve(eye->upper, x)) / 2,
+                height = 2 * (curve(eye->lower, x) - middle);
+    const float half = (height + sqrtf(height * height + 4 * gap * gap)) / 4;
+    const float share = share_at(x), down = eye->shut[0] * share, top = middle - half + down;
+    const float bottom = fmaxf(middle + half - eye->shut[1] * share, top + gap), up = middle + half - bottom;
+
+    if (y <= top)
+        return -down * rise(1 - (top - y) / (fades[0] + fades[1] * fabsf(down)));
+    if (y >= bottom)
+        return up * rise(1 - (y - bottom) / (fades[0] + fades[1] * fabsf(up)));
+    return -down + (down + up) * (y - top) / (bottom - top);
+}
+
+/* Where a field takes an edge of a lid to, at x, relative to it. */
+static float way_of_edge(const zn_eye *eye, const zn_face_field *field, int side, float x, float edge)
+{
+    const float step = 0.05f;
+    float before = 0;
+
+    for (float y = edge - reaches; y < edge + reaches; y += step) {
+        zn_face_field f;
+        float past;
+
+        zn_sample_field(f, field, side, eye->x + eye->radius * (double)x, eye->y + eye->radius * (double)y);
+        past = y + f[4] / (float)eye->radius - edge;
+        if (past >= 0 && y > edge - reaches)
+            return y - step * past / fmaxf(past - before, 1e-3f) - edge;
+        before = past;
+    }
+    return 0;
+}
+
+static float bounded_by(float v, float low, float high)
+{
+    return fminf(fmaxf(v, low), high); /* of no number: low */
+}
+
+/* Both eyes close or open as much, half of it as a field makes them on average: that is the person's way, but what is drawn may move eyes
+ * as a whole instead.  An upper lid does not become hollow, and does not rise far above an iris. */
+static void follow_lids(zn_eyes *eyes, const zn_face_field *field, int side)
+{
+    float shuts = 0;
+
+    for (int e = 0; e < 2; e++)
+        for (int k = -2; k <= 2; k++) {
+            const zn_eye *eye = eyes->eye + e;
+            const float x = 0.4f * (float)k;
+
+            shuts += (way_of_edge(eye, field, side, x, curve(eye->upper, x)) -
+                      way_of_edge(eye, field, side, x, curve(eye->lower, x))) /
+                10;
+        }
+    for (int e = 0; e < 2; e++) {
+        zn_eye *eye = eyes->eye + e;
+        const float height = fmaxf(eye->lower[1] - eye->upper[1], 0), *h = eye->upper;
+        const float wanted = -eyes->opens * (eyes->opens < 0 ? shuts_usual * height : opens_usual);
+        const float bend = ((h[0] + h[2]) / 2 - h[1]) / (side_x * side_x) * corners * corners;
+        const float low = eyes->opens < 0 ? 0 : -fmaxf(h[1] - highest, 0.1f);
+        const float high = eyes->opens > 0 ? 0 : fminf(shuts_most * height, fmaxf(bend, 0) + hollow);
+
+        eye->shut[0] = bounded_by(stronger * shuts + wanted / 2, low, high);
+        eye->shut[1] = lower_part * eye->shut[0];
+        eye->way[0] = eye->way[1] = 0;
+    }
+}
+
+void zn_eyes_follow(zn_eyes *eyes, const zn_face_field *field, int side)
+{
+    if (eyes->opens != 0 && eyes->found) {
+        follow_lids(eyes, field, side);
+        return;
+    }
+    for (int e = 0; e < 2; e++) {
+        zn_eye *eye = eyes->eye + e;
+        zn_face_field f[2];
+
+        for (int k = 0; k < 2; k++)
+            zn_sample_field(f[k], field, side, eye->x + (k ? corner : -corner) * eye->radius, eye->y);
+        eye->way[1] = ((double)f[0][4] + (double)f[1][4]) / 2;
+        for (int k = 0; k < 2; k++)
+            zn_sample_field(f[k], field, side, eye->x + (k ? 0.5 : -0.5) * eye->radius, eye->y);
+        eye->way[0] = ((double)f[0][3] + (double)f[1][3]) / 2;
+    }
+}
+
+void zn_eyes_move(float *f, const zn_eyes *eyes, double u, double v)
+{
+    const zn_eye *eye = eyes->eye + (u > 0.5);
+    const double x = (u - eye->x) / eye->radius, y = (v - eye->y) / eye->radius;
+
+    if (eyes->opens == 0 || !eyes->found)
+        return;
+    f[3] = f[4] = 0;
+    if (fabs(x) < reach && fabs(y) < reach)
+        f[4] = way_of_lids(eye, (float)x, (float)y) * (float)eye->radius;
+}
+
+/* ---- eyeballs ---------------------------------------------------------------------------------------------------- */
+
+/* 1 inside of the opening, 0 at the edges of lids and beyond. */
+static float open_at(const zn_eye *eye, float x, float y)
+{
+    const float above = y - curve(eye->upper, x) - inset, below = curve(eye->lower, x) - y - inset;
+
+    return rise(above / ramp) * rise(below / ramp) * (1 - rise((fabsf(x) - wide[0]) / (wide[1] - wide[0])));
+}
+
+static void sample_eye(float rgb[3], const zn_eye *eye, const zn_square *q, const zn_patch *patch, float x, float y)
+{
+    const double a = q->size * (eye->x + eye->radius * (double)x - 0.5);
+    const double b = q->size * (eye->y + eye->radius * (double)y - 0.5);
+
+    zn_sample_patch(rgb, patch, q->x + q->cos * a - q->sin * b, q->y + q->sin * a + q->cos * b);
+}
+
+/* What lies under the upper lid is like what is as far from the centre at both sides of it, just below the lid.  The depth below the lid
+ * of what is taken. */
+static float sample_hidden(float rgb[3], const zn_eye *eye, const zn_square *q, const zn_patch *patch, float x, float y)
+{
+    const float away = fminf(hypotf(x, y), farthest), right = rise(0.5f + x / (2 * blends));
+    const float lowest = curve(eye->lower, x) - inset - ramp;
+    const float plain = rise((1 - away) / blends); /* in an iris, where one side may have a highlight */
+    float depth = 0, both[2][3];
+
+    for (int k = 0; k < 2; k++) {
+        const float part = k ? right : 1 - right;
+        float at_y = curve(eye->upper, x) + inset + ramp, at_x = x;
+
+        for (int n = 0; n < 3 && away > fabsf(at_y); n++) {
+            at_x = (k ? 1.0f : -1.0f) * sqrtf(away * away - at_y * at_y);
+            at_y = fmaxf(y, curve(eye->upper, at_x) + inset + ramp);
+        }
+        at_y = fminf(at_y, fmaxf(lowest, y));
+        sample_eye(both[k], eye, q, patch, at_x, at_y);
+        depth += part * (at_y - curve(eye->upper, at_x));
+    }
+    for (int c = 0; c < 3; c++) {
+        const float mean = both[0][c] + right * (both[1][c] - both[0][c]);
+
+        rgb[c] = mean + plain * (fminf(both[0][c], both[1][c]) - mean);
+    }
+    return depth;
+}
+
+/* The eyeball at a place, as it was there, or behind lids as it may be; the depth below the lid of what is taken.  from: that of
+ * what the moved picture has there; where the lid has risen, its fringe is hidden, too. */
+static float sample_eyeball(float rgb[3], const zn_eye *eye, const zn_square *q, const zn_patch *patch, float x,
+                            float y, float from)
+{
+    const float lowest = fmaxf(curve(eye->lower, x) - inset, curve(eye->upper, x)), depth = y - curve(eye->upper, x);
+    const float part = fminf(fmaxf(3 * (from - depth), 0), 1), ends[2] = { part * inset, inset + part * ramp };
+    const float seen = rise((depth - ends[0]) / (ends[1] - ends[0]));
+    float hidden[3], other;
+
+    sample_eye(rgb, eye, q, patch, x, fminf(y, lowest));
+    if (seen >= 1)
+        return depth;
+    other = sample_hidden(hidden, eye, q, patch, x, y);
+    for (int c = 0; c < 3; c++)
+        rgb[c] = hidden[c] + seen * (rgb[c] - hidden[c]);
+    return other + seen * (depth - other);
+}
+
+/* The light that an upper lid leaves so far below its edge. */
+static float shade_at(float below)
+{
+    return 1 - shade * expf(-fmaxf(below, 0) / shades);
+}
+
+void zn_eyes_show(float rgb[3], const zn_eyes *eyes, const zn_square *q, const zn_patch *patch, double x, double y,
+                  const float *f)
+{
+    const double a = x - q->x, b = y - q->y;
+    const double u = (q->cos * a + q->sin * b) / q->size + 0.5, v = (q->cos * b - q->sin * a) / q->size + 0.5;
+    const zn_eye *eye = eyes->eye + (u > 0.5);
+    const double dx = (u - eye->x) / eye->radius, dy = (v - eye->y) / eye->radius;
+    float opens, light, depth, from, x_from, y_from, bx, by, eyeball[3];
+
+    if (!eyes->found || !(fabs(dx) < reach && fabs(dy) < reach))
+        return;
+    x_from = (float)(dx + (double)f[3] / eye->radius);
+    y_from = (float)(dy + (double)f[4] / eye->radius);
+    opens = open_at(eye, x_from, y_from);
+    if (opens <= 0)
+        return;
+    bx = (float)(dx + eye->way[0] / eye->radius);
+    by = (float)(dy + eye->way[1] / eye->radius);
+    from = y_from - curve(eye->upper, x_from);
+    depth = sample_eyeball(eyeball, eye, q, patch, bx, by, from);
+    light = fminf(shade_at(from) / shade_at(depth), brighter);
+    for (int c = 0; c < 3; c++)
+        rgb[c] += opens * (light * eyeball[c] - rgb[c]);
+}
