@@ -37,13 +37,15 @@ static const float same = 0.15f;               /* difference between two eyes */
 /* How far from lids and from the iris an eyeball is seen, and how softly it ends; the shade of an upper lid. */
 static const float inset = 0.15f, ramp = 0.3f, wide[2] = { 1.35f, 2.1f }, shade = 0.45f, shades = 0.4f;
 static const float farthest = 1.7f, blends = 0.3f, brighter = 1.1f;         /* of what is behind a lid */
-static const float corners = 2.55f, ending[2] = { 2.2f, 3.4f }, gap = 0.1f; /* how a motion ends beside an eye */
+static const float corners = 2.45f, ending[2] = { 2.2f, 3.4f }, gap = 0.1f; /* how a motion ends beside an eye */
 /* How far from lids skin moves with them, and how much more than they do. */
 static const float fades[2] = { 1.5f, 1.8f };
 /* How far from a lid it is looked for where a field takes it; of what a field does, and in place of the lower lid; how much of the height
- * of an eye lids usually close, and at most, or how many radii they open; where an upper lid stays; and how much flatter it becomes. */
-static const float reaches = 1.5f, stronger = 0.65f, lower_part = 0.13f;
-static const float shuts_usual = 0.45f, shuts_most = 0.48f, opens_usual = 0.35f, highest = -1.1f, hollow = 0.3f;
+ * of an eye lids usually close, and at most, or how many radii they open, not above `highest`, nor further than a part
+ * of the height; and how much flatter a lid becomes. */
+static const float reaches = 1.5f, stronger = 0.6f, lower_part = 0.25f;
+static const float shuts_usual = 0.42f, shuts_most = 0.43f, opens_usual = 0.35f, highest = -1.1f, opens_most = 0.55f,
+                   hollow = 0.3f;
 static const float side_x = 1.5f; /* where the ends of a lid's curve are */
 
 typedef struct scene { /* around both eyes */
@@ -333,7 +335,7 @@ static float share_at(float x)
 {
     const float share = 1 - x * x / (corners * corners);
 
-    return (share + sqrtf(share * share + 0.02f)) / 2 * (1 - rise((fabsf(x) - ending[0]) / (ending[1] - ending[0])));
+    return (share + sqrtf(share * share + 0.01f)) / 2 * (1 - rise((fabsf(x) - ending[0]) / (ending[1] - ending[0])));
 }
 
 /* Where y of an eye comes from, relative to it.  Beyond the corners the lids are a small gap around the middle. */
@@ -342,7 +344,8 @@ static float way_of_lids(const zn_eye *eye, float x, float y)
     const float middle = (curve(eye->lower, x) + curve(eye->upper, x)) / 2,
                 height = 2 * (curve(eye->lower, x) - middle);
     const float half = (height + sqrtf(height * height + 4 * gap * gap)) / 4;
-    const float share = share_at(x), down = eye->shut[0] * share, top = middle - half + down;
+    const float share = share_at(x), far_down = eye->shut[0] * share;
+    const float down = far_down - 0.6f * fmaxf(far_down - 1.7f * half, 0), top = middle - half + down;
     const float bottom = fmaxf(middle + half - eye->shut[1] * share, top + gap), up = middle + half - bottom;
 
     if (y <= top)
@@ -396,7 +399,7 @@ static void follow_lids(zn_eyes *eyes, const zn_face_field *field, int side)
         const float height = fmaxf(eye->lower[1] - eye->upper[1], 0), *h = eye->upper;
         const float wanted = -eyes->opens * (eyes->opens < 0 ? shuts_usual * height : opens_usual);
         const float bend = ((h[0] + h[2]) / 2 - h[1]) / (side_x * side_x) * corners * corners;
-        const float low = eyes->opens < 0 ? 0 : -fmaxf(h[1] - highest, 0.1f);
+        const float low = eyes->opens < 0 ? 0 : -fminf(fmaxf(h[1] - highest, 0.1f), opens_most * height);
         const float high = eyes->opens > 0 ? 0 : fminf(shuts_most * height, fmaxf(bend, 0) + hollow);
 
         eye->shut[0] = bounded_by(stronger * shuts + wanted / 2, low, high);
