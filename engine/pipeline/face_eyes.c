@@ -32,7 +32,7 @@ static const float far = 0.35f;                   /* less score at the edge of w
 static const float enough = 0.135f;               /* score of an iris */
 
 static const float column = 0.1f, row = 0.05f; /* of what is known of lids, in radii */
-static const double corner = 2.4, reach = 4;   /* where an eye ends; what is further away is never seen in it */
+static const double reach = 4;                 /* what is further away does not move with an eye */
 static const float same = 0.15f;               /* difference between two eyes */
 /* How far from lids and from the iris an eyeball is seen, and how softly it ends; the shade of an upper lid. */
 static const float inset = 0.15f, ramp = 0.3f, wide[2] = { 1.35f, 2.1f }, shade = 0.45f, shades = 0.4f;
@@ -416,14 +416,16 @@ void zn_eyes_follow(zn_eyes *eyes, const zn_face_field *field, int side)
     }
     for (int e = 0; e < 2; e++) {
         zn_eye *eye = eyes->eye + e;
-        zn_face_field f[2];
 
-        for (int k = 0; k < 2; k++)
-            zn_sample_field(f[k], field, side, eye->x + (k ? corner : -corner) * eye->radius, eye->y);
-        eye->way[1] = ((double)f[0][4] + (double)f[1][4]) / 2;
-        for (int k = 0; k < 2; k++)
-            zn_sample_field(f[k], field, side, eye->x + (k ? 0.5 : -0.5) * eye->radius, eye->y);
-        eye->way[0] = ((double)f[0][3] + (double)f[1][3]) / 2;
+        eye->way[0] = eye->way[1] = 0;
+        for (int k = 0; k < 4; k++) {
+            const double x = k % 2 ? 0.5 : -0.5, y = k / 2 ? 0.5 : -0.4;
+            zn_face_field f;
+
+            zn_sample_field(f, field, side, eye->x + x * eye->radius, eye->y + y * eye->radius);
+            eye->way[0] += (double)f[3] / 4;
+            eye->way[1] += (double)f[4] / 4;
+        }
     }
 }
 
