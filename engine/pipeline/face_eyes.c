@@ -86,10 +86,16 @@ static void look(scene *s, int e, const zn_square *square, const zn_patch *patch
     zn_mean_twice(s->red[e], s->room, s->red[e], N, 1, 1);
 }
 
+/* Of a number; compilers call fminf(). */
+static inline float within(float v, float low, float high)
+{
+    return v > high ? high : v > low ? v : low;
+}
+
 /* Linear; x and y are pixels, and beyond the edges it goes on. */
 static float at(const float *values, float x, float y)
 {
-    const float cx = fminf(fmaxf(x - 0.5f, 0), N - 1.001f), cy = fminf(fmaxf(y - 0.5f, 0), N - 1.001f);
+    const float cx = within(x - 0.5f, 0, N - 1.001f), cy = within(y - 0.5f, 0, N - 1.001f);
     const int i = (int)cx, j = (int)cy;
     const float u = cx - (float)i, v = cy - (float)j, *p = values + j * N + i;
 
@@ -119,7 +125,7 @@ static float edge_of(const float *light, float x, float y, float r)
             const float rises =
                 at(light, x + (r + ring) * dx, y + (r + ring) * s) - at(light, x + (r - ring) * dx, y + (r - ring) * s);
 
-            sum[i] += fminf(fmaxf(rises, -most), most) / ARC;
+            sum[i] += within(rises, -most, most) / ARC;
         }
     }
     return (sum[0] + sum[1]) / 2 - 0.35f * fabsf(sum[0] - sum[1]);
@@ -200,7 +206,7 @@ static float curve(const float h[3], float x)
 
 static float bounded(float v)
 {
-    return fminf(fmaxf(v, -most), most);
+    return within(v, -most, most);
 }
 
 /* s->lid: how much each place is one of the edge of a lid, [column][row].  The upper one has dark lashes, lighter skin above, and white
@@ -250,7 +256,7 @@ static float rate_curve(const scene *s, const float h[3])
     for (int i = 0; i < COLUMNS; i++) {
         const float y = curve(h, column * (float)(i - COLUMNS / 2)) / row + ROWS / 2;
 
-        sum += s->lid[i * ROWS + zn_imin(zn_imax((int)(fminf(fmaxf(y, 0), ROWS) + 0.5f), 0), ROWS - 1)];
+        sum += s->lid[i * ROWS + (int)within(y + 0.5f, 0, ROWS - 1)];
     }
     return sum / COLUMNS;
 }
