@@ -352,7 +352,8 @@ static float way_of_lids(const zn_eye *eye, float x, float y)
     const float half = (height + sqrtf(height * height + 4 * gap * gap)) / 4;
     const float share = share_at(x), far_down = eye->shut[0] * share;
     const float down = far_down - 0.6f * fmaxf(far_down - 1.7f * half, 0), top = middle - half + down;
-    const float bottom = fmaxf(middle + half - eye->shut[1] * share, top + gap), up = middle + half - bottom;
+    const float bottom = fmaxf(middle + half - eye->shut[1] * share, top + fminf(gap, 2 * half));
+    const float up = middle + half - bottom;
 
     if (y <= top)
         return -down * rise(1 - (top - y) / (fades[0] + fades[1] * fabsf(down)));

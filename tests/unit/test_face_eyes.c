@@ -174,6 +174,8 @@ static void test_lids(void)
         double u, v;
 
         place(&u, &v, i);
+        if (fabs(u - true_eye[0][0]) > 3.5 * radius && fabs(u - true_eye[1][0]) > 3.5 * radius)
+            CHECK(fabsf(shut[i * 3] - face[i * 3]) < 1e-3f, "%g, %g changes", u, v);
         if (hypot(u - true_eye[0][0], v - true_eye[0][1] + 0.75 * radius) < 0.1 * radius)
             CHECK(open[i * 3] < 0.5f, "skin of %g in an iris", (double)open[i * 3]);
     }
