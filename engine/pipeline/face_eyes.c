@@ -410,7 +410,7 @@ static void follow_lids(zn_eyes *eyes, const zn_face_field *field, int side)
         const float high = eyes->opens > 0 ? 0 : fminf(shuts_most * height, fmaxf(bend, 0) + hollow);
 
         eye->shut[0] = bounded_by(stronger * shuts + wanted / 2, low, high);
-        eye->shut[1] = lower_part * eye->shut[0];
+        eye->shut[1] = lower_part * fmaxf(eye->shut[0], 0); /* what is below an eye cannot be invented as well */
         eye->way[0] = eye->way[1] = 0;
     }
 }
