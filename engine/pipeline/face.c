@@ -110,18 +110,18 @@ typedef struct edit {
     zn_eyes eyes; /* of a face that moves */
 } edit;
 
-/* How much a mouth opens, or shuts: no motion that is smooth shows what is behind closed lips, or hides teeth. */
-static double opens(const zn_face_work *k)
+/* A flow found with stiffness is shorter than the true one.  Lips that part or close for themselves need not be followed so far. */
+static const double longer = 2, longer_with_lips = 1.5, parting = 0.5;
+
+/* The sum of the amounts of an attribute. */
+static double amount_of(const zn_face_work *k, const char *attribute)
 {
     const zn_face_change *c = k->plan->how.change;
     double amount = 0;
 
-    for (int i = 0; c[i].attribute; i++) {
-        if (!strcmp(c[i].attribute, "mouth-open"))
+    for (int i = 0; c[i].attribute; i++)
+        if (!strcmp(c[i].attribute, attribute))
             amount += c[i].amount;
-        else if (!strcmp(c[i].attribute, "smile"))
-            amount += fmin(c[i].amount, 0);
-    }
     return fmin(fmax(amount, -1), 1);
 }
 
@@ -139,6 +139,51 @@ static double opens_eyes(const zn_face_work *k)
     return fmin(fmax(amount, -1), 1);
 }
 
+/* No motion that is smooth shows what is behind closed lips, or hides teeth: lips of this field part and close for themselves. */
+static bool find_lips(zn_lips *lips, const zn_face_work *k, const zn_patch *patch, const zn_face_field *field)
+{
+    const double opens = amount_of(k, "mouth-open"), relaxes = fmax(-amount_of(k, "smile"), 0);
+    float *mouth = opens != 0 || relaxes > 0 ? zn_face_floats((size_t)ZN_LIPS * ZN_LIPS * 3) : NULL;
+    zn_square square;
+    bool ok = mouth != NULL;
+
+    if (ok) {
+        zn_lips_square(&square, &k->square);
+        zn_square_shrink(mouth, ZN_LIPS, &square, patch, &k->workers);
+        ok = zn_lips_find(lips, mouth);
+        zn_lips_move(lips, field, k->side, opens, relaxes);
+    }
+    free(mouth);
+    return ok || (opens == 0 && relaxes <= 0);
+}
+
+/* How many times as long as it is found a flow becomes. */
+static double length(const zn_face_work *k, bool lips_move)
+{
+    const double opens = amount_of(k, "mouth-open");
+
+    return opens > 0 && lips_move               ? parting
+        : opens > 0 || (opens < 0 && lips_move) ? 1
+        : lips_move                             ? longer_with_lips
+                                                : longer;
+}
+
+static bool paste_moved(zn_array *out, const zn_face_work *k, const edit *e, zn_face_field *field)
+{
+    const zn_patch *patch = &e->face.patch;
+    zn_lips lips = { .moves = false };
+    zn_eyes eyes = e->eyes;
+
+    if (!find_lips(&lips, k, patch, (const zn_face_field *)field) ||
+        !zn_field_move(field, k->side, &e->mask, &lips, length(k, lips.moves))) {
+        free(field);
+        return false;
+    }
+    eyes.opens = (float)opens_eyes(k);
+    zn_eyes_follow(&eyes, (const zn_face_field *)field, k->side);
+    return zn_moved_paste(out, field, k->side, k, patch, &lips, &eyes);
+}
+
 static bool paste_edit(zn_array *out, const zn_face_work *k, const float *drawn)
 {
     const edit *e = k->pasted;
@@ -151,17 +196,8 @@ static bool paste_edit(zn_array *out, const zn_face_work *k, const float *drawn)
         free(field);
         return false;
     }
-    if (k->moves) {
-        zn_eyes eyes = e->eyes;
-
-        if (zn_field_move(field, k->side, &e->mask, opens(k))) {
-            eyes.opens = (float)opens_eyes(k);
-            zn_eyes_follow(&eyes, (const zn_face_field *)field, k->side);
-            return zn_moved_paste(out, field, k->side, k, &f->patch, &eyes);
-        }
-        free(field);
-        return false;
-    }
+    if (k->moves)
+        return paste_moved(out, k, e, field);
     zn_field_cut_fine(field, k->side, (float)(1 - k->plan->how.detail));
     return zn_field_paste(out, field, k->side, k, &f->patch);
 }

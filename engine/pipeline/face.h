@@ -192,27 +192,50 @@ void zn_mean_twice(float *dst, float *scratch, const float *src, int side, size_
 /* flow [side][side][2], in pixels: to(x) = from(x + flow(x)), as well as a smooth flow can; [side][side][3].  It is finite whatever they
  * are, and 0 where they are equal.  False: out of memory (face_flow.c). */
 bool zn_face_flow(float *flow, const float *from, const float *to, int side);
-/* A masked field becomes one of a moved picture: 0..2 is added, 3..4 is where the pixel comes from, relative to its place, in parts of the
- * frame, 5 is -1.  opens: how much the mouth is opened, or shut if negative.  False: out of memory (face_warp.c). */
-bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, double opens);
-/* Parts or closes the lips of such a field.  face [side][side][3]: before it moves; added [side][side]: by how much the edit changes its
- * lightness; change: of a mask, or NULL.  Parted, 5 is the distance of the gap from the nearer lip, negative outside, 6 its lightness and 7
- * its colour; closed, 5 is the distance from the line between them, negative above, 6 is 4 for the lower lip and 7 -1 less how much of the
- * line is seen.  False: out of memory (face_open.c). */
-bool zn_field_open(zn_face_field *field, const float *face, const float *added, int side, const float *change,
-                   float amount);
+/* ---- lips of a picture that moves (face_lips.c finds them, face_gap.c moves them) ------------------------------------------ */
+
+enum { ZN_LIPS = 256 };   /* columns and rows of the part of the frame where a mouth is looked for */
+#define ZN_LIPS_PART 0.6f /* of the frame's side; its middle is below that of the frame */
+
+typedef struct zn_lips {                       /* in parts of the frame */
+    float sure;                                /* 0: not found; 1 */
+    bool open;                                 /* teeth or dark are seen between the lips */
+    float x[2];                                /* the corners */
+    float top[ZN_LIPS], bottom[ZN_LIPS];       /* y of the lips in each column; equal if it is shut */
+    bool moves, closes;                        /* all that follows is known, from zn_lips_move() */
+    float to_top[ZN_LIPS], to_bottom[ZN_LIPS]; /* where they go */
+    float slides;                              /* how far teeth go up with the upper lip */
+    float skin[3];                             /* the usual colour around */
+} zn_lips;
+
+/* How much more red than green a colour has, of its largest channel. */
 float zn_redness(const float *rgb);
-typedef struct zn_teeth { /* columns first..last, none if last is before first; the mean of their rows */
-    int first, last;
-    float rows;
-} zn_teeth;
-/* Teeth below a line, in columns x0..x1 - 1: the widest group.  ends: y of their lower ends, 0 where there are none.  tone: lightness of
- * the face and redness of its skin (face_teeth.c). */
-zn_teeth zn_teeth_below(float *ends, const float *face, int side, const float *line, int x0, int x1,
-                        const float tone[2]);
-/* Of values of such a field: where a pixel comes from along y; and what is seen of the lips, or behind them. */
-float zn_lips_way(const float *f);
-void zn_lips_show(float rgb[3], const float *f);
+/* The part of the picture where a mouth is looked for. */
+void zn_lips_square(zn_square *square, const zn_square *frame);
+/* mouth [ZN_LIPS][ZN_LIPS][3]: that part, shrunk.  False: out of memory. */
+bool zn_lips_find(zn_lips *lips, const float *mouth);
+/* opens: how much they part, or close if negative; relaxes: how much they close where the edit, a masked field, changes what is between. */
+void zn_lips_move(zn_lips *lips, const zn_face_field *field, int side, double opens, double relaxes);
+/* After the flow is known: teeth go up with a lip that goes up. */
+void zn_lips_slide(zn_lips *lips, const zn_face_field *field, int side);
+
+typedef struct zn_moved_view {                                            /* a place of the result in the frame, 0..1 */
+    double x, y;                                                          /* moved by the flow */
+    double own[2];                                                        /* as it is */
+    void (*sample)(float rgb[3], const void *cookie, double x, double y); /* the picture there */
+    const void *cookie;
+} zn_moved_view;
+
+/* What is seen there, and how much of it is between the lips. */
+float zn_lips_show(float rgb[3], const zn_lips *lips, const zn_moved_view *view);
+
+/* A masked field becomes one of a moved picture: 0..2 is added, 3..4 is where the pixel comes from, relative to its place, in parts of the
+ * frame; the flow is made this many times as long as it is found.  lips: those that part or close, or NULL.  False: out of memory
+ * (face_warp.c). */
+bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, zn_lips *lips, double longer);
+
+/* ---- eyes of a picture that moves (face_eyes.c) -------------------------------------------------------------------------- */
+
 typedef struct zn_eye {
     double x, y, radius;      /* of the iris, in parts of the frame */
     float upper[3], lower[3]; /* edges of the lids at -1.5, 0 and 1.5 radii beside its centre, in radii below it */
@@ -230,12 +253,12 @@ bool zn_eyes_find(zn_eyes *eyes, const zn_square *square, const zn_patch *patch,
 void zn_eyes_follow(zn_eyes *eyes, const zn_face_field *field, int side);
 /* f, the field at u, v, moves with the lids alone, if nothing else moves. */
 void zn_eyes_move(float *f, const zn_eyes *eyes, double u, double v);
-/* rgb, a pixel of the moved picture at x, y with these values of the field, becomes what is seen there if that is an eyeball. */
-void zn_eyes_show(float rgb[3], const zn_eyes *eyes, const zn_square *q, const zn_patch *patch, double x, double y,
-                  const float *f);
-/* zn_field_paste() of such a field; eyes: NULL, or those that do not move with it. */
+/* rgb, of the moved picture, becomes what is seen there if that is an eyeball. */
+void zn_eyes_show(float rgb[3], const zn_eyes *eyes, const zn_moved_view *view);
+
+/* zn_field_paste() of such a field; lips, eyes: NULL, or what does not move with it. */
 bool zn_moved_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch,
-                    const zn_eyes *eyes);
+                    const zn_lips *lips, const zn_eyes *eyes);
 
 /* The same for a large face; small: its field at the model's size, not masked yet, which is freed, too.  Where the change takes
  * structure away that the model saw, the finer one of the picture goes with it, as much as how.detail lets it, and texture of the face

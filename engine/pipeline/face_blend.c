@@ -34,7 +34,8 @@ typedef struct paste {
     const zn_patch *patch;
     const zn_texture *texture; /* NULL: none */
     bool moves;                /* the field is one of zn_field_move() */
-    const zn_eyes *eyes;       /* of it, or NULL */
+    const zn_lips *lips;       /* NULL, or those of such a field */
+    const zn_eyes *eyes;       /* likewise */
 } paste;
 
 double zn_frame_edge(double t)
@@ -67,20 +68,30 @@ static void change_large(float *change, const zn_texture *t, const float *f, con
     }
 }
 
-/* The change of a picture that moves, at a pixel. */
-static void change_moved(float *change, const paste *p, const float *f, const float *pixel, int x, int y)
+static void sample_frame(float rgb[3], const void *cookie, double u, double v)
 {
+    const paste *p = cookie;
     const zn_square *q = p->square;
-    const double a = q->size * (double)f[3], b = q->size * (double)zn_lips_way(f);
-    float moved[3] = { pixel[0], pixel[1], pixel[2] };
+    const double a = q->size * (u - 0.5), b = q->size * (v - 0.5);
 
-    if (fabs(a) + fabs(b) > still)
-        zn_sample_patch(moved, p->patch, x + 0.5 + q->cos * a - q->sin * b, y + 0.5 + q->sin * a + q->cos * b);
+    zn_sample_patch(rgb, p->patch, q->x + q->cos * a - q->sin * b, q->y + q->sin * a + q->cos * b);
+}
+
+/* The change of a picture that moves, at a pixel, which is at u, v of the frame. */
+static void change_moved(float *change, const paste *p, const float *f, const float *pixel, double u, double v)
+{
+    const double a = (double)f[3], b = (double)f[4];
+    const zn_moved_view view = { u + a, v + b, { u, v }, sample_frame, p };
+    float moved[3] = { pixel[0], pixel[1], pixel[2] }, inside = 0;
+
+    if (p->lips && p->lips->moves)
+        inside = zn_lips_show(moved, p->lips, &view);
+    else if (p->square->size * (fabs(a) + fabs(b)) > still)
+        sample_frame(moved, p, view.x, view.y);
     for (int c = 0; c < 3; c++)
-        moved[c] += f[c];
+        moved[c] += (1 - inside) * f[c];
     if (p->eyes)
-        zn_eyes_show(moved, p->eyes, q, p->patch, x + 0.5, y + 0.5, f);
-    zn_lips_show(moved, f);
+        zn_eyes_show(moved, p->eyes, &view);
     for (int c = 0; c < 3; c++)
         change[c] = moved[c] - pixel[c];
 }
@@ -108,7 +119,7 @@ static void paste_rows(void *cookie, int item, int worker)
             if (p->eyes)
                 zn_eyes_move(f, p->eyes, u, v);
             if (p->moves)
-                change_moved(f, p, f, p->patch->pixels + at, rect.x + x, rect.y + y);
+                change_moved(f, p, f, p->patch->pixels + at, u, v);
             else if (p->texture)
                 change_large(f, p->texture, f, p->patch->pixels + at, rect.x + x, rect.y + y);
             for (size_t c = 0; c < 3; c++)
@@ -133,10 +144,10 @@ bool zn_field_paste(zn_array *out, zn_face_field *field, int side, const zn_face
 }
 
 bool zn_moved_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch,
-                    const zn_eyes *eyes)
+                    const zn_lips *lips, const zn_eyes *eyes)
 {
     if (field)
-        paste_all(&(paste){ out, (const zn_face_field *)field, side, &k->square, patch, NULL, true, eyes }, k);
+        paste_all(&(paste){ out, (const zn_face_field *)field, side, &k->square, patch, NULL, true, lips, eyes }, k);
     free(field);
     return field != NULL;
 }

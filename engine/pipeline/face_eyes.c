@@ -458,17 +458,14 @@ static float open_at(const zn_eye *eye, float x, float y)
     return rise(above / ramp) * rise(below / ramp) * (1 - rise((fabsf(x) - wide[0]) / (wide[1] - wide[0])));
 }
 
-static void sample_eye(float rgb[3], const zn_eye *eye, const zn_square *q, const zn_patch *patch, float x, float y)
+static void sample_eye(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y)
 {
-    const double a = q->size * (eye->x + eye->radius * (double)x - 0.5);
-    const double b = q->size * (eye->y + eye->radius * (double)y - 0.5);
-
-    zn_sample_patch(rgb, patch, q->x + q->cos * a - q->sin * b, q->y + q->sin * a + q->cos * b);
+    view->sample(rgb, view->cookie, eye->x + eye->radius * (double)x, eye->y + eye->radius * (double)y);
 }
 
 /* What lies under the upper lid is like what is as far from the centre at both sides of it, just below the lid.  The depth below the lid
  * of what is taken. */
-static float sample_hidden(float rgb[3], const zn_eye *eye, const zn_square *q, const zn_patch *patch, float x, float y)
+static float sample_hidden(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y)
 {
     const float away = fminf(hypotf(x, y), farthest), right = rise(0.5f + x / (2 * blends));
     const float lowest = curve(eye->lower, x) - inset - ramp;
@@ -484,7 +481,7 @@ static float sample_hidden(float rgb[3], const zn_eye *eye, const zn_square *q, 
             at_y = fmaxf(y, curve(eye->upper, at_x) + inset + ramp);
         }
         at_y = fminf(at_y, fmaxf(lowest, y));
-        sample_eye(both[k], eye, q, patch, at_x, at_y);
+        sample_eye(both[k], eye, view, at_x, at_y);
         depth += part * (at_y - curve(eye->upper, at_x));
     }
     for (int c = 0; c < 3; c++) {
@@ -497,18 +494,17 @@ static float sample_hidden(float rgb[3], const zn_eye *eye, const zn_square *q, 
 
 /* The eyeball at a place, as it was there, or behind lids as it may be; the depth below the lid of what is taken.  from: that of
  * what the moved picture has there; where the lid has risen, its fringe is hidden, too. */
-static float sample_eyeball(float rgb[3], const zn_eye *eye, const zn_square *q, const zn_patch *patch, float x,
-                            float y, float from)
+static float sample_eyeball(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y, float from)
 {
     const float lowest = fmaxf(curve(eye->lower, x) - inset, curve(eye->upper, x)), depth = y - curve(eye->upper, x);
     const float part = fminf(fmaxf(3 * (from - depth), 0), 1), ends[2] = { part * inset, inset + part * ramp };
     const float seen = rise((depth - ends[0]) / (ends[1] - ends[0]));
     float hidden[3], other;
 
-    sample_eye(rgb, eye, q, patch, x, fminf(y, lowest));
+    sample_eye(rgb, eye, view, x, fminf(y, lowest));
     if (seen >= 1)
         return depth;
-    other = sample_hidden(hidden, eye, q, patch, x, y);
+    other = sample_hidden(hidden, eye, view, x, y);
     for (int c = 0; c < 3; c++)
         rgb[c] = hidden[c] + seen * (rgb[c] - hidden[c]);
     return other + seen * (depth - other);
@@ -520,26 +516,23 @@ static float shade_at(float below)
     return 1 - shade * expf(-fmaxf(below, 0) / shades);
 }
 
-void zn_eyes_show(float rgb[3], const zn_eyes *eyes, const zn_square *q, const zn_patch *patch, double x, double y,
-                  const float *f)
+void zn_eyes_show(float rgb[3], const zn_eyes *eyes, const zn_moved_view *view)
 {
-    const double a = x - q->x, b = y - q->y;
-    const double u = (q->cos * a + q->sin * b) / q->size + 0.5, v = (q->cos * b - q->sin * a) / q->size + 0.5;
-    const zn_eye *eye = eyes->eye + (u > 0.5);
-    const double dx = (u - eye->x) / eye->radius, dy = (v - eye->y) / eye->radius;
+    const zn_eye *eye = eyes->eye + (view->own[0] > 0.5);
+    const double dx = (view->own[0] - eye->x) / eye->radius, dy = (view->own[1] - eye->y) / eye->radius;
     float opens, light, depth, from, x_from, y_from, bx, by, eyeball[3];
 
     if (!eyes->found || !(fabs(dx) < reach && fabs(dy) < reach))
         return;
-    x_from = (float)(dx + (double)f[3] / eye->radius);
-    y_from = (float)(dy + (double)f[4] / eye->radius);
+    x_from = (float)((view->x - eye->x) / eye->radius);
+    y_from = (float)((view->y - eye->y) / eye->radius);
     opens = open_at(eye, x_from, y_from);
     if (opens <= 0)
         return;
     bx = (float)(dx + eye->way[0] / eye->radius);
     by = (float)(dy + eye->way[1] / eye->radius);
     from = y_from - curve(eye->upper, x_from);
-    depth = sample_eyeball(eyeball, eye, q, patch, bx, by, from);
+    depth = sample_eyeball(eyeball, eye, view, bx, by, from);
     light = fminf(shade_at(from) / shade_at(depth), brighter);
     for (int c = 0; c < 3; c++)
         rgb[c] += opens * (light * eyeball[c] - rgb[c]);

@@ -4,7 +4,7 @@
  *   seen ──┬─ flow ── bounded, nowhere steep ──────────────────── where the picture's pixels come from
  *   drawn ─┘    └── drawn - moved(seen) ── less what is shape ── what is added to them
  *
- * What the model draws anew (teeth, a closed lid) cannot be as sharp as the picture: it stays away.  Lips part and close in face_open.c. */
+ * What the model draws anew (teeth, a closed lid) cannot be as sharp as the picture: it stays away.  Lips part and close in face_gap.c. */
 #include "face.h"
 
 #include "../core/ints.h"
@@ -14,8 +14,8 @@
 
 enum { USUAL = 128 /* side of a face; distances are for it */, CALMER = 20 /* times */ };
 
-/* A flow found with stiffness is shorter than the true one; and the longest that it may become, in pixels. */
-static const float longer = 2, longest = 8;
+/* The longest that a flow may become, in pixels. */
+static const float longest = 8;
 /* Pixels of the picture are at most 1 / (1 - stretched) times as wide, or it shows, and at least 1 / (1 + squeezed) times. */
 static const float stretched = 0.4f, squeezed = 2;
 /* Structure that does not count; the part of it that goes, and the size of what is added, from which on, and at which all of it is shape. */
@@ -188,12 +188,43 @@ static void put(zn_face_field *field, const work *w, const float *change)
             field[i][c] = (float)edge * rise(wanted / adds) * w->drawn[i * 3 + c];
         for (int k = 0; k < 2; k++)
             field[i][3 + k] = (float)edge * rise(wanted / moves) * w->flow[i * 2 + k] / (float)w->side;
-        field[i][5] = -1;
-        field[i][6] = field[i][7] = 0;
     }
 }
 
-bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, double opens)
+typedef struct seen_face {
+    const zn_face_field *field;
+    int side;
+} seen_face;
+
+static void sample_seen(float rgb[3], const void *cookie, double x, double y)
+{
+    const seen_face *s = cookie;
+    zn_face_field f;
+
+    zn_sample_field(f, s->field, s->side, x, y);
+    for (int c = 0; c < 3; c++)
+        rgb[c] = f[3 + c];
+}
+
+/* What was seen gets the moved lips; what is drawn stays.  room: [side][side][3] */
+static void move_lips(zn_face_field *field, int side, const zn_lips *lips, float *room)
+{
+    const seen_face seen = { (const zn_face_field *)field, side };
+
+    for (int i = 0; i < side * side; i++) {
+        const double x = (i % side + 0.5) / side, y = (i / side + 0.5) / side;
+
+        zn_lips_show(room + i * 3, lips, &(zn_moved_view){ x, y, { x, y }, sample_seen, &seen });
+    }
+    for (int i = 0; i < side * side * 3; i++) {
+        float *f = field[i / 3] + i % 3;
+
+        f[0] += f[3] - room[i];
+        f[3] = room[i];
+    }
+}
+
+bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, zn_lips *lips, double longer)
 {
     const zn_face_field *f = (const zn_face_field *)field;
     const size_t n = (size_t)side * (size_t)side;
@@ -210,6 +241,8 @@ bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, dou
     w.room = w.b + 3 * n;
     w.flow = w.room + 3 * n;
     w.shape = w.flow + 2 * n;
+    if (lips && lips->moves)
+        move_lips(field, side, lips, w.room);
     for (size_t i = 0; i < n * 3; i++) {
         w.seen[i] = field[i / 3][3 + i % 3];
         w.drawn[i] = w.seen[i] + field[i / 3][i % 3];
@@ -219,16 +252,13 @@ bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, dou
         move(w.a, &w, f);
         for (size_t i = 0; i < n * 3; i++)
             w.drawn[i] -= w.a[i];
-        lengthen(&w, opens > 0 ? 1 : longer); /* lips that part move by themselves */
+        lengthen(&w, (float)longer);
         calm(&w);
         find_shapes(&w, f);
         soften(&w, f);
-        for (size_t i = 0; i < n * 3; i++)
-            w.a[i] = field[i / 3][3 + i % 3];
-        for (size_t i = 0; i < n; i++)
-            w.b[i] = fabsf(lightness(field[i]));
         put(field, &w, mask->change);
-        ok = opens == 0 || zn_field_open(field, w.a, w.b, side, mask->change, (float)opens);
+        if (lips && lips->moves)
+            zn_lips_slide(lips, f, side);
     }
     free(memory);
     return ok;

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/* face_gap.c - parts or closes the lips that face_lips.c found.
+ *
+ *   upper lip, and all above    moves, less with the distance    the foreground: pixels come from q, where the flow and the lips say
+ *   ----------- to_top
+ *   teeth, dark of the mouth    stays                            the background: pixels come from their own place
+ *   ----------- to_bottom
+ *   lower lip, and chin         moves, less with the distance
+ *
+ * So lips that close cover teeth, and those that open uncover none: what nobody saw is dark, below the edge of the upper teeth if the
+ * mouth was shut. */
+#include "face.h"
+
+#include "../core/ints.h"
+
+#include <math.h>
+
+enum { N = ZN_LIPS };
+
+/* Of lips that part, in parts of the frame: the height of the gap, for a mouth of this half width; the part of it that the upper lip
+ * moves; the same for a mouth that is open, and the height of one that opens no further. */
+static const float height = 0.032f, usual_half = 0.13f, upper_part = 0.2f, open_height = 0.03f,
+                   wide_open[2] = { 0.05f, 0.1f };
+/* Of lips that close: the part of the way that the upper one goes; how much of their edges goes with what is between
+ * them, and of the lower one if they part. */
+static const float meets = 0.42f, rim = 0.009f, rim_open = 0.002f;
+static const float ends = 0.93f;               /* a gap's, of the way to the corners */
+static const float goes[2] = { 0.15f, 0.05f }; /* part of what is between them that changes, and by how much */
+/* Motions: all up to the first distance, none from the second on. */
+static const float moves_up[2] = { 0.012f, 0.13f }, moves_down[2] = { 0.03f, 0.22f };
+static const float edge = 0.0025f; /* half the width of an edge */
+static const float line_high[2] = {
+    0.025f, 0.4f
+}; /* an opening that leaves a line when it has closed; less than this part leaves none */
+static const float line_width = 0.0035f, line_dark = 0.3f;   /* of a line between lips that have closed */
+static const float shadow_width = 0.01f, shadow_dark = 0.5f; /* of the upper lip on teeth */
+static const float new_gap = 0.006f;                         /* what an open mouth opens is dark where it is higher */
+static const float slides = 0.03f;                           /* teeth with the upper lip, at most */
+/* The invented inside: lightness at the top and the bottom, of the skin's, and its colour. */
+static const float inside[2] = { 0.05f, 0.15f }, inner[3] = { 1.63f, 0.77f, 0.69f };
+/* Teeth: how far below the line they end, their lightness, of the skin's, how much of its colour they have, how far from the middle
+ * they are seen, of half the mouth; the ends of each, from the middle on, the width and the depth of what is between them. */
+static const float teeth_end = 0.01f, teeth_light = 0.74f, teeth_colour = 0.6f, teeth_wide = 0.66f;
+static const float tooth[] = { 0, 0.046f, 0.08f, 0.113f, 0.14f }, tooth_width = 0.004f, tooth_dark = 0.12f,
+                   tooth_round = 0.0018f;
+
+static float rise(float t)
+{
+    const float d = fminf(fmaxf(t, 0), 1);
+
+    return d * d * (3 - 2 * d);
+}
+
+static float lightness(const float *rgb)
+{
+    return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2];
+}
+
+/* Of a column in the frame, and the other way. */
+static float x_of(int i)
+{
+    return 0.5f + (((float)i + 0.5f) / N - 0.5f) * ZN_LIPS_PART;
+}
+
+static float line_at(const float *line, float x)
+{
+    const float at = fminf(fmaxf(((x - 0.5f) / ZN_LIPS_PART + 0.5f) * N - 0.5f, 0), N - 1);
+    const int i = zn_imin((int)at, N - 2);
+
+    return line[i] + (at - (float)i) * (line[i + 1] - line[i]);
+}
+
+/* -1..1 between the corners. */
+static float across(const zn_lips *m, float x)
+{
+    return (2 * x - m->x[0] - m->x[1]) / fmaxf(m->x[1] - m->x[0], 1e-3f);
+}
+
+/* ---- how the lips move --------------------------------------------------------------------------------------------- */
+
+/* How much of what is between the lips the edit changes. */
+static float changes(const zn_lips *m, const zn_face_field *field, int side)
+{
+    float all = 0, changed = 0;
+
+    for (int i = 0; i < side * side; i++) {
+        const float x = ((float)(i % side) + 0.5f) / (float)side, y = ((float)(i / side) + 0.5f) / (float)side;
+
+        if (fabsf(across(m, x)) < 1 && y > line_at(m->top, x) && y < line_at(m->bottom, x)) {
+            all++;
+            changed += fabsf(lightness(field[i])) > goes[1];
+        }
+    }
+    return rise(changed / fmaxf(all, 1) / goes[0] - 1);
+}
+
+static void part_lips(zn_lips *m, float amount)
+{
+    const float half = (m->x[1] - m->x[0]) / 2;
+    float most = 0, high;
+
+    for (int i = 0; i < N; i++) {
+        most = fmaxf(most, m->bottom[i] - m->top[i]);
+        m->bottom[i] += rise((m->bottom[i] - m->top[i]) / (2 * rim_open)) * rim_open;
+    }
+    high = m->open ? open_height * (1 - rise((most - wide_open[0]) / (wide_open[1] - wide_open[0]))) : height;
+    high *= amount * m->sure * fminf(half / usual_half, 1.2f);
+    for (int i = 0; i < N; i++) {
+        const float t = across(m, x_of(i)) / (m->open ? 1 : ends),
+                    now = fabsf(t) < 1 ? high * powf(1 - t * t, 1.5f) : 0;
+
+        m->to_top[i] = m->top[i] - (m->open ? 0 : upper_part * now);
+        m->to_bottom[i] = m->bottom[i] + (m->open ? 1 : 1 - upper_part) * now;
+    }
+    m->moves = high > 0;
+}
+
+static void close_lips(zn_lips *m, float amount)
+{
+    const float part = amount * m->sure;
+
+    for (int i = 0; i < N; i++) {
+        const float now = rise((m->bottom[i] - m->top[i]) / (2 * rim)) * rim * rise(part * 4);
+
+        m->top[i] -= now;
+        m->bottom[i] += now;
+        m->to_top[i] = m->top[i] + meets * part * (m->bottom[i] - m->top[i]);
+        m->to_bottom[i] = fmaxf(m->bottom[i] - (1 - meets) * part * (m->bottom[i] - m->top[i]), m->to_top[i]);
+    }
+    m->moves = m->closes = part > 0;
+}
+
+void zn_lips_move(zn_lips *m, const zn_face_field *field, int side, double opens, double relaxes)
+{
+    m->moves = m->closes = false;
+    m->slides = 0;
+    if (!(m->sure > 0))
+        return;
+    if (opens > 0)
+        part_lips(m, (float)fmin(opens, 1));
+    else if (m->open)
+        close_lips(m, fminf((float)-opens + (float)relaxes * changes(m, field, side), 1));
+}
+
+void zn_lips_slide(zn_lips *m, const zn_face_field *field, int side)
+{
+    for (int i = 0; i < N; i++) {
+        const float x = x_of(i);
+        zn_face_field f;
+
+        if (!m->open || fabsf(across(m, x)) > 0.6f)
+            continue;
+        zn_sample_field(f, field, side, (double)x, (double)m->to_top[i]);
+        m->slides = fmaxf(m->slides, fminf(m->top[i] - m->to_top[i] + f[4], slides));
+    }
+}
+
+/* ---- what is seen -------------------------------------------------------------------------------------------------- */
+
+typedef struct lips { /* at an x: in the picture, and where they go */
+    float from[2], to[2];
+} lips;
+
+static lips lips_at(const zn_lips *m, float x)
+{
+    return (lips){ { line_at(m->top, x), line_at(m->bottom, x) }, { line_at(m->to_top, x), line_at(m->to_bottom, x) } };
+}
+
+/* How far below a place the one is that comes there with the upper or lower lip. */
+static float way(const lips *l, int lower, float y)
+{
+    const float beyond = lower ? y - l->to[1] : l->to[0] - y, *range = lower ? moves_down : moves_up;
+
+    return (l->from[lower] - l->to[lower]) * (1 - rise((beyond - range[0]) / (range[1] - range[0])));
+}
+
+/* Teeth do not follow lips, but an arch through the corners and the middle of the line between them. */
+static float arch(const zn_lips *m, float x)
+{
+    const float t = across(m, x), left = line_at(m->top, m->x[0]), right = line_at(m->top, m->x[1]);
+    const float middle = line_at(m->top, (m->x[0] + m->x[1]) / 2);
+
+    return (left + right) / 2 + t * (right - left) / 2 + (1 - t * t) * (middle - (left + right) / 2);
+}
+
+/* The upper teeth of a mouth that was shut: how much of them is seen, and their colour. */
+static float teeth_at(float rgb[3], const zn_lips *m, const lips *l, float x, float y)
+{
+    const float t = across(m, x) / teeth_wide, beside = fabsf(x - (m->x[0] + m->x[1]) / 2);
+    const float grey = lightness(m->skin), fades = fmaxf(1 - t * t, 0);
+    float between = 0, end, shade;
+
+    for (size_t i = 0; i < sizeof tooth / sizeof *tooth; i++) {
+        const float d = (beside - tooth[i]) / tooth_width;
+
+        between = fmaxf(between, expf(-d * d / 2));
+    }
+    end = arch(m, x) + teeth_end * sqrtf(fades) - tooth_round * between;
+    shade = teeth_light * (0.2f + 0.8f * fades) * (1 - tooth_dark * between) *
+        (0.3f + 0.7f * rise((y - l->to[0]) / (1.6f * teeth_end)));
+    for (int c = 0; c < 3; c++)
+        rgb[c] = shade * (grey + teeth_colour * (m->skin[c] - grey));
+    return rise((end - y + 2 * edge) / (4 * edge)) * rise(2 * fades);
+}
+
+/* What nobody saw. */
+static void invent(float rgb[3], const zn_lips *m, const lips *l, float x, float y)
+{
+    const float down = rise((y - l->to[0]) / fmaxf(l->to[1] - l->to[0], 1e-3f)), grey = lightness(m->skin);
+    const float red = rise((m->skin[0] - m->skin[1]) / fmaxf(0.06f * m->skin[0], 1e-3f));
+    float teeth[3];
+
+    for (int c = 0; c < 3; c++)
+        rgb[c] = grey * (inside[0] + down * (inside[1] - inside[0])) * (1 + red * (inner[c] - 1));
+    if (!m->open) {
+        const float part = teeth_at(teeth, m, l, x, y);
+
+        for (int c = 0; c < 3; c++)
+            rgb[c] += part * (teeth[c] - rgb[c]);
+    }
+}
+
+/* Where lips close and the flow moves them over what was no opening: the nearest part of the opening in this column, or, where it has none, the
+ * part that is there of the opening that moves. */
+static void show_nearest(float rgb[3], const lips *l, const lips *was, const zn_moved_view *v, double y)
+{
+    const float at = ((float)v->y - l->to[0]) / fmaxf(l->to[1] - l->to[0], 1e-3f), e = 2 * edge;
+
+    if (was->from[1] - was->from[0] > 2 * e)
+        v->sample(rgb, v->cookie, v->own[0], fmin(fmax(y, (double)(was->from[0] + e)), (double)(was->from[1] - e)));
+    else
+        v->sample(rgb, v->cookie, v->x, (double)(l->from[0] + fminf(fmaxf(at, 0), 1) * (l->from[1] - l->from[0])));
+}
+
+/* What is between the lips. */
+static void show_inside(float rgb[3], const zn_lips *m, const lips *l, const zn_moved_view *v)
+{
+    const float x = (float)v->own[0], y = (float)v->own[1] + m->slides, e = 2 * edge;
+    const lips was = lips_at(m, x);
+    const float grows = (l->to[1] - l->to[0] - l->from[1] + l->from[0]) / new_gap, less = m->closes ? 0 : 2 * rim_open;
+    const float open = rise((y - was.from[0] + e) / e) * rise((was.from[1] - y - less + edge) / e);
+    const float seen = m->open ? fmaxf(open, m->closes ? 0 : 1 - rise(grows)) : 0;
+    const float covers = rise((l->to[0] - l->from[0]) / shadow_width), below = ((float)v->y - l->to[0]) / shadow_width;
+    const float stays = 1 - shadow_dark * covers * rise(1 - below);
+    float made[3], own[3] = { 0, 0, 0 };
+
+    if (m->closes)
+        show_nearest(made, l, &was, v, (double)y);
+    else
+        invent(made, m, l, (float)v->x, (float)v->y);
+    if (seen > 0)
+        v->sample(own, v->cookie, v->own[0], (double)y);
+    for (int c = 0; c < 3; c++)
+        rgb[c] = (m->closes ? stays : 1) * (1 - seen) * made[c] + seen * stays * own[c];
+}
+
+float zn_lips_show(float rgb[3], const zn_lips *m, const zn_moved_view *v)
+{
+    const float x = (float)v->x, y = (float)v->y;
+    const lips l = lips_at(m, x);
+    float part[3] = { 1 - rise((y - l.to[0] + edge) / (2 * edge)), rise((y - l.to[1] + edge) / (2 * edge)), 0 }, dark;
+    const float all = part[0] + part[1], now = l.to[1] - l.to[0], was = l.from[1] - l.from[0];
+    const float from_line = (y - (l.to[0] + l.to[1]) / 2) / line_width;
+
+    part[2] = fmaxf(1 - all, 0);
+    dark = line_dark * rise(was / line_high[0] - line_high[1]) * rise(1 - now / edge) * expf(-from_line * from_line);
+    rgb[0] = rgb[1] = rgb[2] = 0;
+    for (int k = 0; k < 3; k++) {
+        float one[3];
+
+        if (part[k] <= 0)
+            continue;
+        if (k < 2)
+            v->sample(one, v->cookie, v->x, (double)(y + way(&l, k, y)));
+        else
+            show_inside(one, m, &l, v);
+        for (int c = 0; c < 3; c++)
+            rgb[c] += part[k] / fmaxf(all, 1) * one[c] * (k < 2 ? 1 - dark : 1);
+    }
+    return part[2];
+}
