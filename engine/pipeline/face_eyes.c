@@ -43,8 +43,8 @@ static const float fades[2] = { 1.5f, 1.8f };
 /* How far from a lid it is looked for where a field takes it; of what a field does, and in place of the lower lid; how much of the height
  * of an eye lids usually close, and at most, or how many radii they open, not above `highest`, nor further than a part
  * of the height; and how much flatter a lid becomes. */
-static const float reaches = 1.5f, stronger = 0.6f, lower_part = 0.25f;
-static const float shuts_usual = 0.42f, shuts_most = 0.43f, opens_usual = 0.35f, highest = -1.1f, opens_most = 0.55f,
+static const float reaches = 1.5f, stronger = 0.8f, lower_part = 0.4f;
+static const float shuts_usual = 0.55f, shuts_most = 0.47f, opens_usual = 0.6f, highest = -1.3f, opens_most = 0.9f,
                    hollow = 0.3f;
 static const float side_x = 1.5f; /* where the ends of a lid's curve are */
 

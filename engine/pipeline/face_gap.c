@@ -14,17 +14,21 @@
 #include "../core/ints.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { N = ZN_LIPS };
 
 /* Of lips that part, in parts of the frame: the height of the gap, for a mouth of this half width; the part of it that the upper lip
  * moves; the same for a mouth that is open, and the height of one that opens no further. */
-static const float height = 0.032f, usual_half = 0.13f, upper_part = 0.2f, open_height = 0.03f,
+static const float height = 0.046f, usual_half = 0.13f, upper_part = 0.2f, open_height = 0.036f,
                    wide_open[2] = { 0.05f, 0.1f };
 /* Of lips that close: the part of the way that the upper one goes; how much of their edges goes with what is between
  * them, and of the lower one if they part. */
 static const float meets = 0.42f, rim = 0.009f, rim_open = 0.002f;
-static const float ends = 0.93f;               /* a gap's, of the way to the corners */
+static const float ends = 0.93f,
+                   open_ends = 0.85f; /* of a gap, of the way to the corners of a shut and of an open mouth */
+static const float full = 0.8f;       /* of the most height: where an open mouth is as high, it opens all the way */
+static const float even = 0.03f;      /* radius of a mean along the line between lips that have closed */
 static const float goes[2] = { 0.15f, 0.05f }; /* part of what is between them that changes, and by how much */
 /* Motions: all up to the first distance, none from the second on. */
 static const float moves_up[2] = { 0.012f, 0.13f }, moves_down[2] = { 0.03f, 0.22f };
@@ -37,7 +41,7 @@ static const float shadow_width = 0.01f, shadow_dark = 0.5f; /* of the upper lip
 static const float new_gap = 0.006f;                         /* what an open mouth opens is dark where it is higher */
 static const float slides = 0.03f;                           /* teeth with the upper lip, at most */
 /* The invented inside: lightness at the top and the bottom, of the skin's, and its colour. */
-static const float inside[2] = { 0.05f, 0.15f }, inner[3] = { 1.63f, 0.77f, 0.69f };
+static const float inside[2] = { 0.05f, 0.22f }, inner[3] = { 1.63f, 0.77f, 0.69f };
 /* Teeth: how far below the line they end, their lightness, of the skin's, how much of its colour they have, how far from the middle
  * they are seen, of half the mouth; the ends of each, from the middle on, the width and the depth of what is between them. */
 static const float teeth_end = 0.01f, teeth_light = 0.74f, teeth_colour = 0.6f, teeth_wide = 0.66f;
@@ -106,8 +110,9 @@ static void part_lips(zn_lips *m, float amount)
     high = m->open ? open_height * (1 - rise((most - wide_open[0]) / (wide_open[1] - wide_open[0]))) : height;
     high *= amount * m->sure * fminf(half / usual_half, 1.2f);
     for (int i = 0; i < N; i++) {
-        const float t = across(m, x_of(i)) / (m->open ? 1 : ends),
-                    now = fabsf(t) < 1 ? high * powf(1 - t * t, 1.5f) : 0;
+        const float t = across(m, x_of(i)) / (m->open ? open_ends : ends);
+        const float there = m->open ? rise((m->bottom[i] - m->top[i]) / fmaxf(full * most, 1e-3f)) : 1;
+        const float now = fabsf(t) < 1 ? there * high * powf(1 - t * t, 1.5f) : 0;
 
         m->to_top[i] = m->top[i] - (m->open ? 0 : upper_part * now);
         m->to_bottom[i] = m->bottom[i] + (m->open ? 1 : 1 - upper_part) * now;
@@ -115,17 +120,47 @@ static void part_lips(zn_lips *m, float amount)
     m->moves = high > 0;
 }
 
+/* The mean of a line over its neighbours between the corners, taken twice. */
+static void smooth_line(float line[N], const zn_lips *m)
+{
+    const int reach = (int)(even * N / ZN_LIPS_PART);
+    int first = N, last = -1;
+    float room[N];
+
+    for (int i = 0; i < N; i++)
+        if (fabsf(across(m, x_of(i))) < 1) {
+            first = zn_imin(first, i);
+            last = i;
+        }
+    for (int k = 0; k < 2; k++) {
+        memcpy(room, line, sizeof room);
+        for (int i = first; i <= last; i++) {
+            const int near = zn_imin(reach, zn_imin(i - first, last - i)); /* the corners stay */
+            float sum = 0;
+
+            for (int j = i - near; j <= i + near; j++)
+                sum += room[j];
+            line[i] = sum / (float)(2 * near + 1);
+        }
+    }
+}
+
 static void close_lips(zn_lips *m, float amount)
 {
     const float part = amount * m->sure;
+    float line[N];
 
     for (int i = 0; i < N; i++) {
         const float now = rise((m->bottom[i] - m->top[i]) / (2 * rim)) * rim * rise(part * 4);
 
         m->top[i] -= now;
         m->bottom[i] += now;
-        m->to_top[i] = m->top[i] + meets * part * (m->bottom[i] - m->top[i]);
-        m->to_bottom[i] = fmaxf(m->bottom[i] - (1 - meets) * part * (m->bottom[i] - m->top[i]), m->to_top[i]);
+        line[i] = m->top[i] + meets * (m->bottom[i] - m->top[i]);
+    }
+    smooth_line(line, m); /* lower edges of teeth are not even, but lips are */
+    for (int i = 0; i < N; i++) {
+        m->to_top[i] = m->top[i] + part * (line[i] - m->top[i]);
+        m->to_bottom[i] = fmaxf(m->bottom[i] + part * (line[i] - m->bottom[i]), m->to_top[i]);
     }
     m->moves = m->closes = part > 0;
 }

@@ -44,6 +44,7 @@ static const float own_least = 0.08f, light_counts = 0.3f, towards_lips = 2.5f, 
 static const float strip[2] = { 0.008f, 0.02f }, unlike[2] = { 0.3f, 0.45f }, darker = 0.4f;
 static const float beside = 0.007f,
                    differs[2] = { 0.035f, 0.09f }; /* of an edge; how different it is there: not, and enough */
+static const float redder = 0.65f;                 /* teeth have less of the redness of the lip below */
 static const float bay = 0.012f;                   /* of the lower lip, that is filled */
 static const float grows[2] = { 2, 0.03f };      /* an opening hardly gets higher again, away from its highest column */
 static const float ends_at[2] = { 0.2f, 0.35f }; /* contrast at the corners, of an open mouth and of a shut one */
@@ -570,6 +571,29 @@ static float sureness(const work *w, const float *top, const float *bottom, cons
     return rise((score / area - sure[0]) / (sure[1] - sure[0])) * rise(2 - jumps / rough);
 }
 
+/* Whether what was taken for teeth is the lower lip: along its lower edge it is nearly as red as what follows. */
+static bool is_lip(work *w, const float *bottom, const int ends[2])
+{
+    const int reach = (int)pixels(lip_high / 2), margin = (ends[1] - ends[0]) / 6;
+    float red[2];
+
+    for (int k = 0; k < 2; k++) {
+        int n = 0;
+
+        for (int x = ends[0] + margin; x <= ends[1] - margin; x++)
+            for (int d = 2; d < reach; d++) {
+                const int i = clamped((int)bottom[x] + (k ? d : -d)) * N + x;
+
+                if (w->light[i] > teeth_light[0])
+                    w->room[n++] = zn_redness(w->face + i * 3);
+            }
+        if (n < 30)
+            return false;
+        red[k] = median(w->room, n);
+    }
+    return w->red > grey && red[0] > redder * red[1];
+}
+
 /* An edge without its small bays, between teeth or in shade, which are inside, too.  side: 1 if inside is above it, -1 if it is below. */
 static void smooth_edge(float *edge, float side, const int ends[2])
 {
@@ -695,8 +719,12 @@ bool zn_lips_find(zn_lips *lips, const float *mouth)
         }
     }
     memcpy(lips->skin, w.skin, sizeof lips->skin);
-    put_shut(lips, at, &w, mean_height(first[0], first[1]));
     certain = sureness(&w, top, bottom, ends);
+    if (certain > 0 && is_lip(&w, bottom, ends)) {
+        certain = 0;
+        memcpy(first[1], first[0], sizeof first[1]);
+    }
+    put_shut(lips, at, &w, mean_height(first[0], first[1]));
     if (certain > 0) {
         lips->open = true;
         lips->sure = certain * rise((distinct(&w, top, bottom, ends) - differs[0]) / (differs[1] - differs[0])) *
