@@ -111,7 +111,7 @@ typedef struct edit {
 } edit;
 
 /* A flow found with stiffness is shorter than the true one.  Lips that part or close for themselves need not be followed so far. */
-static const double longer = 2, longer_with_lips = 1.5, parting = 0.5;
+static const double longer = 2, longer_with_lips = 1.8, parting = 0.8;
 
 /* The sum of the amounts of an attribute. */
 static double amount_of(const zn_face_work *k, const char *attribute)

@@ -138,7 +138,10 @@ static void paste_all(const paste *p, const zn_face_work *k)
 bool zn_field_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch)
 {
     if (field)
-        paste_all(&(paste){ out, (const zn_face_field *)field, side, &k->square, patch, NULL, false, NULL }, k);
+        paste_all(
+            &(paste){
+                .out = out, .field = (const zn_face_field *)field, .side = side, .square = &k->square, .patch = patch },
+            k);
     free(field);
     return field != NULL;
 }
@@ -147,7 +150,15 @@ bool zn_moved_paste(zn_array *out, zn_face_field *field, int side, const zn_face
                     const zn_lips *lips, const zn_eyes *eyes)
 {
     if (field)
-        paste_all(&(paste){ out, (const zn_face_field *)field, side, &k->square, patch, NULL, true, lips, eyes }, k);
+        paste_all(&(paste){ .out = out,
+                            .field = (const zn_face_field *)field,
+                            .side = side,
+                            .square = &k->square,
+                            .patch = patch,
+                            .moves = true,
+                            .lips = lips,
+                            .eyes = eyes },
+                  k);
     free(field);
     return field != NULL;
 }
@@ -447,7 +458,13 @@ bool zn_large_paste(zn_array *out, zn_face_field *small, const zn_face_work *k, 
     ok = field &&
         zn_texture_make(&texture, (const zn_face_field *)field, l->side, &k->square, patch, mask->face, k->side);
     if (ok)
-        paste_all(&(paste){ out, (const zn_face_field *)field, l->side, &k->square, patch, &texture, false, NULL }, k);
+        paste_all(&(paste){ .out = out,
+                            .field = (const zn_face_field *)field,
+                            .side = l->side,
+                            .square = &k->square,
+                            .patch = patch,
+                            .texture = &texture },
+                  k);
     zn_texture_clear(&texture);
     free(field);
     free(small);

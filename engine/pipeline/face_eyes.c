@@ -22,7 +22,7 @@ enum {
     ROWS = 81
 };
 
-static const double view = 0.28;                  /* parts of the frame */
+static const double seen_part = 0.28;             /* parts of the frame */
 static const double usual[2] = { 0.31, 0.3 };     /* centre of the eye at the left */
 static const float around = 0.055f;               /* ... +- this */
 static const float least = 0.027f, more = 1.075f; /* radii of irises: the least, and the next one */
@@ -67,7 +67,7 @@ static void look(scene *s, int e, const zn_square *square, const zn_patch *patch
 {
     const double a = square->size * ((e ? 1 - usual[0] : usual[0]) - 0.5), b = square->size * (usual[1] - 0.5);
     const zn_square q = { square->x + square->cos * a - square->sin * b, square->y + square->sin * a + square->cos * b,
-                          square->size * view, square->cos, square->sin };
+                          square->size * seen_part, square->cos, square->sin };
     double sum = 0;
 
     zn_square_shrink(s->rgb[e], N, &q, patch, workers);
@@ -134,7 +134,7 @@ static float edge_of(const float *light, float x, float y, float r)
 /* The same, less what the place is unusual; and an iris is dark below its centre, too.  Not more than `best`: anything below it. */
 static float score_of(const float *light, float x, float y, float r, float best)
 {
-    const float pixel = (float)view / N, dx = (x - N / 2) * pixel / around, dy = (y - N / 2) * pixel / around;
+    const float pixel = (float)seen_part / N, dx = (x - N / 2) * pixel / around, dy = (y - N / 2) * pixel / around;
     const float inside =
         (at(light, x - 0.5f * r, y) + at(light, x + 0.5f * r, y) + at(light, x, y + 0.5f * r) + at(light, x, y)) / 4;
 
@@ -146,7 +146,7 @@ static float score_of(const float *light, float x, float y, float r, float best)
 /* The best circle with a radius, and with one near it. */
 static circle find_circle(const float *light, float r)
 {
-    const int end = (int)(around / (float)view * N);
+    const int end = (int)(around / (float)seen_part * N);
     circle best = { 0, 0, r, -9 };
 
     for (int j = -end; j <= end; j += 2)
@@ -177,7 +177,7 @@ static circle refine(const float *light, circle c)
 
 static bool find_irises(circle found[2], const scene *s)
 {
-    float best = -9, r = least / (float)view * N;
+    float best = -9, r = least / (float)seen_part * N;
 
     for (int k = 0; k < RADII; k++, r *= more) {
         const circle left = find_circle(s->light[0], r), right = find_circle(s->light[1], r);
@@ -324,9 +324,9 @@ bool zn_eyes_find(zn_eyes *eyes, const zn_square *square, const zn_patch *patch,
     for (int e = 0; e < 2; e++) {
         zn_eye *eye = eyes->eye + e;
 
-        eye->x = (e ? 1 - usual[0] : usual[0]) + ((double)found[e].x / N - 0.5) * view;
-        eye->y = usual[1] + ((double)found[e].y / N - 0.5) * view;
-        eye->radius = (double)found[e].r / N * view;
+        eye->x = (e ? 1 - usual[0] : usual[0]) + ((double)found[e].x / N - 0.5) * seen_part;
+        eye->y = usual[1] + ((double)found[e].y / N - 0.5) * seen_part;
+        eye->radius = (double)found[e].r / N * seen_part;
         find_lids(eye, s, e, found + e);
     }
     agree(eyes);

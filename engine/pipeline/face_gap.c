@@ -20,7 +20,7 @@ enum { N = ZN_LIPS };
 
 /* Of lips that part, in parts of the frame: the height of the gap, for a mouth of this half width; the part of it that the upper lip
  * moves; the same for a mouth that is open, and the height of one that opens no further. */
-static const float height = 0.046f, usual_half = 0.13f, upper_part = 0.2f, open_height = 0.036f,
+static const float height = 0.07f, usual_half = 0.13f, upper_part = 0.2f, open_height = 0.036f,
                    wide_open[2] = { 0.05f, 0.1f };
 /* Of lips that close: the part of the way that the upper one goes; how much of their edges goes with what is between
  * them, and of the lower one if they part. */
@@ -44,7 +44,7 @@ static const float slides = 0.03f;                           /* teeth with the u
 static const float inside[2] = { 0.05f, 0.22f }, inner[3] = { 1.63f, 0.77f, 0.69f };
 /* Teeth: how far below the line they end, their lightness, of the skin's, how much of its colour they have, how far from the middle
  * they are seen, of half the mouth; the ends of each, from the middle on, the width and the depth of what is between them. */
-static const float teeth_end = 0.01f, teeth_light = 0.74f, teeth_colour = 0.6f, teeth_wide = 0.66f;
+static const float teeth_end = 0.012f, teeth_light = 0.74f, teeth_colour = 0.6f, teeth_wide = 0.66f;
 static const float tooth[] = { 0, 0.046f, 0.08f, 0.113f, 0.14f }, tooth_width = 0.004f, tooth_dark = 0.12f,
                    tooth_round = 0.0018f;
 
