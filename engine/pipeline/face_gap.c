@@ -36,7 +36,8 @@ static const float edge = 0.0025f; /* half the width of an edge */
 static const float line_high[2] = {
     0.025f, 0.4f
 }; /* an opening that leaves a line when it has closed; less than this part leaves none */
-static const float line_width = 0.0035f, line_dark = 0.3f;   /* of a line between lips that have closed */
+static const float line_width = 0.0035f, line_dark = 0.3f,
+                   line_fades = 0.3f;                        /* of a line between lips that have closed */
 static const float shadow_width = 0.01f, shadow_dark = 0.5f; /* of the upper lip on teeth */
 static const float new_gap = 0.006f;                         /* what an open mouth opens is dark where it is higher */
 static const float slides = 0.03f;                           /* teeth with the upper lip, at most */
@@ -298,7 +299,8 @@ float zn_lips_show(float rgb[3], const zn_lips *m, const zn_moved_view *v)
     const float from_line = (y - (l.to[0] + l.to[1]) / 2) / line_width;
 
     part[2] = fmaxf(1 - all, 0);
-    dark = line_dark * rise(was / line_high[0] - line_high[1]) * rise(1 - now / edge) * expf(-from_line * from_line);
+    dark = line_dark * rise(was / line_high[0] - line_high[1]) * rise(1 - now / edge) * expf(-from_line * from_line) *
+        rise((1 - fabsf(across(m, x))) / line_fades);
     rgb[0] = rgb[1] = rgb[2] = 0;
     for (int k = 0; k < 3; k++) {
         float one[3];

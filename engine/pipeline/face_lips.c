@@ -24,6 +24,7 @@ static const float off = 0.09f;                            /* the middle of a mo
 static const float valley[2] = { 0.01f, 0.027f };          /* how far above and below a line it is lighter */
 static const float step_cost = 0.05f;                      /* of a line that rises or falls by a pixel */
 static const float faint[2] = { 0.07f, 0.16f };            /* contrast of a line: none, and enough */
+static const float steep[2] = { 0.7f, 0.95f };             /* a line that lips may have, and one that jumps */
 static const float least_half = 0.06f, most_half = 0.19f;  /* half the width of a mouth */
 /* Redness of teeth, of the skin's, at most, and the range in which it is not certain; the same of lightness, and of what is dark. */
 static const float teeth_red[2] = { 0.68f, 0.2f }, teeth_light[2] = { 0.45f, 0.15f }, dark[2] = { 0.27f, 0.1f };
@@ -356,6 +357,17 @@ static float alike(const work *w, float from, float to)
         rise((fminf(v[1], v[3]) / fmaxf(fmaxf(v[1], v[3]), 0.05f) - darker) / 0.1f);
 }
 
+/* How steep the line is at most: it is not that of shut lips where it jumps between teeth and a lip. */
+static float steepest(const work *w, float from, float to)
+{
+    const int near = (int)pixels(0.01f);
+    float most = 0;
+
+    for (int x = (int)from; x < (int)to; x++)
+        most = fmaxf(most, fabsf(w->line[clamped(x + near)] - w->line[clamped(x - near)]) / (float)(2 * near));
+    return most;
+}
+
 /* ends: of the line, in pixels.  between: mean height of what may be inside, in the middle of the mouth: then it is not shut for certain. */
 static void put_shut(zn_lips *lips, float ends[2], work *w, float between)
 {
@@ -383,6 +395,7 @@ static void put_shut(zn_lips *lips, float ends[2], work *w, float between)
         lips->top[x] = lips->bottom[x] = frame_y(w->line[x]);
     lips->sure = rise((contrast - faint[0]) / (faint[1] - faint[0])) * (1 - rise(2 * between / unclear - 1)) *
         alike(w, at - spread / 2, at + spread / 2) *
+        (1 - rise((steepest(w, at - spread * 0.7f, at + spread * 0.7f) - steep[0]) / (steep[1] - steep[0]))) *
         rise((lips->x[1] - lips->x[0] - short_line[0]) / (short_line[1] - short_line[0]));
 }
 
