@@ -42,10 +42,10 @@ static const float corners = 2.45f, ending[2] = { 2.2f, 3.4f }, gap = 0.1f; /* h
 static const float fades[2] = { 1.5f, 1.8f };
 /* How far from a lid it is looked for where a field takes it; of what a field does, and in place of the lower lid; how much of the height
  * of an eye lids usually close, and at most, or how many radii they open, not above `highest`, nor further than a part
- * of the height; and how much flatter a lid becomes. */
+ * of the height; how much flatter a lid becomes; how many radii of an eye stay open, but if it is narrow, of which it closes a part. */
 static const float reaches = 1.5f, stronger = 0.8f, lower_part = 0.4f;
 static const float shuts_usual = 0.55f, shuts_most = 0.47f, opens_usual = 0.6f, highest = -1.3f, opens_most = 0.9f,
-                   hollow = 0.3f;
+                   hollow = 0.3f, narrowest = 0.55f, at_least = 0.2f;
 static const float side_x = 1.5f; /* where the ends of a lid's curve are */
 
 typedef struct scene { /* around both eyes */
@@ -407,7 +407,9 @@ static void follow_lids(zn_eyes *eyes, const zn_face_field *field, int side)
         const float wanted = -eyes->opens * (eyes->opens < 0 ? shuts_usual * height : opens_usual);
         const float bend = ((h[0] + h[2]) / 2 - h[1]) / (side_x * side_x) * corners * corners;
         const float low = eyes->opens < 0 ? 0 : -fminf(fmaxf(h[1] - highest, 0.1f), opens_most * height);
-        const float high = eyes->opens > 0 ? 0 : fminf(shuts_most * height, fmaxf(bend, 0) + hollow);
+        const float furthest =
+            fminf(shuts_most * height, fmaxf(height - narrowest, at_least * height) / (1 + lower_part));
+        const float high = eyes->opens > 0 ? 0 : fminf(furthest, fmaxf(bend, 0) + hollow);
 
         eye->shut[0] = bounded_by(stronger * shuts + wanted / 2, low, high);
         eye->shut[1] = lower_part * fmaxf(eye->shut[0], 0); /* what is below an eye cannot be invented as well */
