@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* face.h - what the files of the composite `face` share: face.c does the tasks, face_between.c that on two faces, face_all.c several faces, face_plan.c describes and finds, face_codes.c runs
- * the networks, face_frame.c, face_blend.c, face_texture.c, face_flow.c, face_warp.c and face_eyes.c are between the picture and the model's size, face_contrast.c corrects a face between
+ * the networks, face_frame.c, face_blend.c, face_texture.c, face_flow.c, face_warp.c, face_eyes.c, face_lips.c and face_gap.c are between the picture and the model's size, face_contrast.c corrects a face between
  * two, face_attributes.c reads attribute files, face_move.c does what they say. */
 #ifndef ZN_PIPELINE_FACE_H
 #define ZN_PIPELINE_FACE_H
@@ -9,6 +9,7 @@
 #include "fields.h"
 #include "session.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* ---- the frame (face_frame.c) ---------------------------------------------------------------------------------- */
@@ -81,6 +82,19 @@ typedef struct zn_face_data { /* a picture of the work, in memory of its own */
     int steps;    /* from the picture to xT */
     float *made;  /* NULL, or the reconstruction, [side][side][3] */
 } zn_face_data;
+
+/* 0 up to t = 0, 1 from t = 1 on, smooth between. */
+static inline float zn_rise(float t)
+{
+    const float d = fminf(fmaxf(t, 0), 1);
+
+    return d * d * (3 - 2 * d);
+}
+
+static inline float zn_lightness(const float *rgb)
+{
+    return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2];
+}
 
 static inline float *zn_face_floats(size_t n)
 {

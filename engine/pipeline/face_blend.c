@@ -45,11 +45,6 @@ double zn_frame_edge(double t)
     return d * d * (3 - 2 * d);
 }
 
-static float lightness(const float *rgb)
-{
-    return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2];
-}
-
 /* The change of a large face at a pixel of the picture.  What replaces fine structure, of which 1 + gain stays, varies as much together
  * with it as it did. */
 static void change_large(float *change, const zn_texture *t, const float *f, const float *pixel, int x, int y)
@@ -59,7 +54,7 @@ static void change_large(float *change, const zn_texture *t, const float *f, con
     float grain[3] = { 0, 0, 0 };
 
     if (part > 1e-3f)
-        zn_texture_at(grain, t, x, y, lightness(drawn));
+        zn_texture_at(grain, t, x, y, zn_lightness(drawn));
     for (int c = 0; c < 3; c++) {
         const float least = fminf(pixel[c], drawn[c]) - beyond, most = fmaxf(pixel[c], drawn[c]) + beyond;
         const float made = pixel[c] + f[c] + f[6] * (pixel[c] - f[3 + c]);
@@ -239,7 +234,7 @@ static void suppress(float *f, const tint *t, float change)
 
     for (size_t c = 0; c < 3; c++)
         f[c] -= t->cast[c];
-    grey = lightness(f);
+    grey = zn_lightness(f);
     for (size_t c = 0; c < 3; c++)
         f[c] = change * (grey + t->colours * (f[c] - grey));
 }
@@ -290,7 +285,7 @@ static float factor_between(float from, float to)
 /* The lightness of what is drawn: seen + added. */
 static float drawn_lightness(const float *f)
 {
-    return lightness(f) + lightness(f + 3);
+    return zn_lightness(f) + zn_lightness(f + 3);
 }
 
 bool zn_field_tone(zn_face_field *field, int side, const zn_face_mask *mask)
@@ -305,7 +300,7 @@ bool zn_field_tone(zn_face_field *field, int side, const zn_face_mask *mask)
 
         for (size_t i = 0; i < n; i++) {
             seen[i][0] = drawn_lightness(seen[i]);
-            seen[i][3] = lightness(seen[i] + 3);
+            seen[i][3] = zn_lightness(seen[i] + 3);
         }
         factor = factor_between(median_of((const zn_face_field *)seen, n, mask->face, 0, memory),
                                 median_of((const zn_face_field *)seen, n, mask->face, 3, memory));

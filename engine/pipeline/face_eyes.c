@@ -40,25 +40,24 @@ static const float farthest = 1.7f, blends = 0.3f, brighter = 1.1f;         /* o
 static const float corners = 2.45f, ending[2] = { 2.2f, 3.4f }, gap = 0.1f; /* how a motion ends beside an eye */
 /* How far from lids skin moves with them, and how much more than they do. */
 static const float fades[2] = { 1.5f, 1.8f };
-/* How far from a lid it is looked for where a field takes it; of what a field does, and in place of the lower lid; how much of the height
- * of an eye lids usually close, and at most, or how many radii they open, not above `highest`, nor further than a part
- * of the height; how much flatter a lid becomes; how many radii of an eye stay open, but if it is narrow, of which it closes a part. */
-static const float reaches = 1.5f, stronger = 0.8f, lower_part = 0.4f;
-static const float shuts_usual = 0.55f, shuts_most = 0.47f, opens_usual = 0.6f, highest = -1.3f, opens_most = 0.9f,
-                   hollow = 0.3f, narrowest = 0.55f, at_least = 0.2f;
-static const float side_x = 1.5f; /* where the ends of a lid's curve are */
+static const float reaches = 1.5f; /* how far from a lid it is looked for where a field takes it */
+/* Edits of eyes-open alone.  An upper lid goes `stronger` times as far as a field takes it, and half of a usual way. */
+static const float stronger = 0.8f;
+static const float shuts_usual = 0.55f; /* the usual way down, of the height of the eye */
+static const float opens_usual = 0.6f;  /* the usual way up, in radii */
+static const float lower_part = 0.4f;   /* how far the lower lid rises meanwhile, of the way of the upper one */
+static const float shuts_most = 0.47f;  /* the longest way down, of the height */
+static const float hollow = 0.3f;       /* a lid that goes down becomes at most so much hollow, in radii */
+static const float narrowest = 0.55f;   /* radii that stay open, ... */
+static const float at_least = 0.2f;     /* ... but a narrow eye closes by this part of its height */
+static const float opens_most = 0.9f;   /* the longest way up, of the height, ... */
+static const float highest = -1.3f;     /* ... and no lid rises above this place, in radii below the centre */
+static const float side_x = 1.5f;       /* where the ends of a lid's curve are */
 
 typedef struct scene { /* around both eyes */
     float rgb[2][N * N * 3], light[2][N * N], red[2][N * N], room[N * N];
     float lid[ROWS * COLUMNS];
 } scene;
-
-static float rise(float t)
-{
-    const float d = fminf(fmaxf(t, 0), 1);
-
-    return d * d * (3 - 2 * d);
-}
 
 /* ---- what is seen ------------------------------------------------------------------------------------------------ */
 
@@ -219,7 +218,7 @@ static void rate_lid(scene *s, int e, const circle *c, bool upper)
         for (int j = 0; j < ROWS; j++) {
             const float x = column * (float)(i - COLUMNS / 2), px = c->x + c->r * x;
             const float y = c->y + c->r * row * (float)(j - ROWS / 2);
-            const float iris = 1 - rise((fabsf(x) - 0.7f) / 0.3f);
+            const float iris = 1 - zn_rise((fabsf(x) - 0.7f) / 0.3f);
             const float below = bounded(at(light, px, y + near) - at(light, px, y - near));
             float *to = s->lid + i * ROWS + j;
 
@@ -341,7 +340,7 @@ static float share_at(float x)
 {
     const float share = 1 - x * x / (corners * corners);
 
-    return (share + sqrtf(share * share + 0.01f)) / 2 * (1 - rise((fabsf(x) - ending[0]) / (ending[1] - ending[0])));
+    return (share + sqrtf(share * share + 0.01f)) / 2 * (1 - zn_rise((fabsf(x) - ending[0]) / (ending[1] - ending[0])));
 }
 
 /* Where y of an eye comes from, relative to it.  Beyond the corners the lids are a small gap around the middle. */
@@ -356,9 +355,9 @@ static float way_of_lids(const zn_eye *eye, float x, float y)
     const float up = middle + half - bottom;
 
     if (y <= top)
-        return -down * rise(1 - (top - y) / (fades[0] + fades[1] * fabsf(down)));
+        return -down * zn_rise(1 - (top - y) / (fades[0] + fades[1] * fabsf(down)));
     if (y >= bottom)
-        return up * rise(1 - (y - bottom) / (fades[0] + fades[1] * fabsf(up)));
+        return up * zn_rise(1 - (y - bottom) / (fades[0] + fades[1] * fabsf(up)));
     return -down + (down + up) * (y - top) / (bottom - top);
 }
 
@@ -457,7 +456,7 @@ static float open_at(const zn_eye *eye, float x, float y)
 {
     const float above = y - curve(eye->upper, x) - inset, below = curve(eye->lower, x) - y - inset;
 
-    return rise(above / ramp) * rise(below / ramp) * (1 - rise((fabsf(x) - wide[0]) / (wide[1] - wide[0])));
+    return zn_rise(above / ramp) * zn_rise(below / ramp) * (1 - zn_rise((fabsf(x) - wide[0]) / (wide[1] - wide[0])));
 }
 
 static void sample_eye(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y)
@@ -469,9 +468,9 @@ static void sample_eye(float rgb[3], const zn_eye *eye, const zn_moved_view *vie
  * of what is taken. */
 static float sample_hidden(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y)
 {
-    const float away = fminf(hypotf(x, y), farthest), right = rise(0.5f + x / (2 * blends));
+    const float away = fminf(hypotf(x, y), farthest), right = zn_rise(0.5f + x / (2 * blends));
     const float lowest = curve(eye->lower, x) - inset - ramp;
-    const float plain = rise((1 - away) / blends); /* in an iris, where one side may have a highlight */
+    const float plain = zn_rise((1 - away) / blends); /* in an iris, where one side may have a highlight */
     float depth = 0, both[2][3];
 
     for (int k = 0; k < 2; k++) {
@@ -500,7 +499,7 @@ static float sample_eyeball(float rgb[3], const zn_eye *eye, const zn_moved_view
 {
     const float lowest = fmaxf(curve(eye->lower, x) - inset, curve(eye->upper, x)), depth = y - curve(eye->upper, x);
     const float part = fminf(fmaxf(3 * (from - depth), 0), 1), ends[2] = { part * inset, inset + part * ramp };
-    const float seen = rise((depth - ends[0]) / (ends[1] - ends[0]));
+    const float seen = zn_rise((depth - ends[0]) / (ends[1] - ends[0]));
     float hidden[3], other;
 
     sample_eye(rgb, eye, view, x, fminf(y, lowest));

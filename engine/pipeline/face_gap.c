@@ -18,26 +18,26 @@
 
 enum { N = ZN_LIPS };
 
-/* Of lips that part, in parts of the frame: the height of the gap, for a mouth of this half width; the part of it that the upper lip
- * moves; the same for a mouth that is open, and the height of one that opens no further. */
-static const float height = 0.07f, usual_half = 0.13f, upper_part = 0.2f, open_height = 0.036f,
-                   wide_open[2] = { 0.05f, 0.1f };
-/* Of lips that close: the part of the way that the upper one goes; how much of their edges goes with what is between
- * them, and of the lower one if they part. */
-static const float meets = 0.42f, rim = 0.009f, rim_open = 0.002f;
+/* Lips that part, in parts of the frame. */
+static const float height = 0.07f;                 /* of the gap of a shut mouth, ... */
+static const float usual_half = 0.13f;             /* ... half of whose width is this */
+static const float upper_part = 0.2f;              /* of the gap, that the upper lip opens */
+static const float open_height = 0.036f;           /* by which an open mouth opens, ... */
+static const float wide_open[2] = { 0.05f, 0.1f }; /* ... less from the first height on, not from the second */
 static const float ends = 0.93f,
-                   open_ends = 0.85f; /* of a gap, of the way to the corners of a shut and of an open mouth */
-static const float full = 0.8f;       /* of the most height: where an open mouth is as high, it opens all the way */
-static const float even = 0.03f;      /* radius of a mean along the line between lips that have closed */
-static const float goes[2] = { 0.15f, 0.05f }; /* part of what is between them that changes, and by how much */
+                   open_ends = 0.85f; /* of a gap, of the way to the corners: of a shut and an open mouth */
+static const float full = 0.8f;       /* of the largest height: an open mouth as high opens all the way */
+/* Lips that close. */
+static const float meets = 0.42f;                   /* the part of the way that the upper lip goes */
+static const float rim = 0.009f, rim_open = 0.002f; /* of their edges, that goes with what is between; if they part */
+static const float even = 0.03f;                    /* radius of a mean along the line where they meet */
+static const float goes[2] = { 0.15f, 0.05f }; /* the part of what is between that an edit changes, and by how much */
 /* Motions: all up to the first distance, none from the second on. */
 static const float moves_up[2] = { 0.012f, 0.13f }, moves_down[2] = { 0.03f, 0.22f };
 static const float edge = 0.0025f; /* half the width of an edge */
-static const float line_high[2] = {
-    0.025f, 0.4f
-}; /* an opening that leaves a line when it has closed; less than this part leaves none */
-static const float line_width = 0.0035f, line_dark = 0.3f,
-                   line_fades = 0.3f;                        /* of a line between lips that have closed */
+/* The line between lips that have closed: its width and darkness, how far from the corners it fades, and the height of an opening that leaves
+ * one; less than a part of that leaves none. */
+static const float line_width = 0.0035f, line_dark = 0.3f, line_fades = 0.3f, line_high[2] = { 0.025f, 0.4f };
 static const float shadow_width = 0.01f, shadow_dark = 0.5f; /* of the upper lip on teeth */
 static const float new_gap = 0.006f;                         /* what an open mouth opens is dark where it is higher */
 static const float slides = 0.03f;                           /* teeth with the upper lip, at most */
@@ -48,18 +48,6 @@ static const float inside[2] = { 0.05f, 0.22f }, inner[3] = { 1.63f, 0.77f, 0.69
 static const float teeth_end = 0.012f, teeth_light = 0.74f, teeth_colour = 0.6f, teeth_wide = 0.66f;
 static const float tooth[] = { 0, 0.046f, 0.08f, 0.113f, 0.14f }, tooth_width = 0.004f, tooth_dark = 0.12f,
                    tooth_round = 0.0018f;
-
-static float rise(float t)
-{
-    const float d = fminf(fmaxf(t, 0), 1);
-
-    return d * d * (3 - 2 * d);
-}
-
-static float lightness(const float *rgb)
-{
-    return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2];
-}
 
 /* Of a column in the frame, and the other way. */
 static float x_of(int i)
@@ -93,10 +81,10 @@ static float changes(const zn_lips *m, const zn_face_field *field, int side)
 
         if (fabsf(across(m, x)) < 1 && y > line_at(m->top, x) && y < line_at(m->bottom, x)) {
             all++;
-            changed += fabsf(lightness(field[i])) > goes[1];
+            changed += fabsf(zn_lightness(field[i])) > goes[1];
         }
     }
-    return rise(changed / fmaxf(all, 1) / goes[0] - 1);
+    return zn_rise(changed / fmaxf(all, 1) / goes[0] - 1);
 }
 
 static void part_lips(zn_lips *m, float amount)
@@ -106,13 +94,13 @@ static void part_lips(zn_lips *m, float amount)
 
     for (int i = 0; i < N; i++) {
         most = fmaxf(most, m->bottom[i] - m->top[i]);
-        m->bottom[i] += rise((m->bottom[i] - m->top[i]) / (2 * rim_open)) * rim_open;
+        m->bottom[i] += zn_rise((m->bottom[i] - m->top[i]) / (2 * rim_open)) * rim_open;
     }
-    high = m->open ? open_height * (1 - rise((most - wide_open[0]) / (wide_open[1] - wide_open[0]))) : height;
+    high = m->open ? open_height * (1 - zn_rise((most - wide_open[0]) / (wide_open[1] - wide_open[0]))) : height;
     high *= amount * m->sure * fminf(half / usual_half, 1.2f);
     for (int i = 0; i < N; i++) {
         const float t = across(m, x_of(i)) / (m->open ? open_ends : ends);
-        const float there = m->open ? rise((m->bottom[i] - m->top[i]) / fmaxf(full * most, 1e-3f)) : 1;
+        const float there = m->open ? zn_rise((m->bottom[i] - m->top[i]) / fmaxf(full * most, 1e-3f)) : 1;
         const float now = fabsf(t) < 1 ? there * high * powf(1 - t * t, 1.5f) : 0;
 
         m->to_top[i] = m->top[i] - (m->open ? 0 : upper_part * now);
@@ -152,7 +140,7 @@ static void close_lips(zn_lips *m, float amount)
     float line[N];
 
     for (int i = 0; i < N; i++) {
-        const float now = rise((m->bottom[i] - m->top[i]) / (2 * rim)) * rim * rise(part * 4);
+        const float now = zn_rise((m->bottom[i] - m->top[i]) / (2 * rim)) * rim * zn_rise(part * 4);
 
         m->top[i] -= now;
         m->bottom[i] += now;
@@ -207,7 +195,7 @@ static float way(const lips *l, int lower, float y)
 {
     const float beyond = lower ? y - l->to[1] : l->to[0] - y, *range = lower ? moves_down : moves_up;
 
-    return (l->from[lower] - l->to[lower]) * (1 - rise((beyond - range[0]) / (range[1] - range[0])));
+    return (l->from[lower] - l->to[lower]) * (1 - zn_rise((beyond - range[0]) / (range[1] - range[0])));
 }
 
 /* Teeth do not follow lips, but an arch through the corners and the middle of the line between them. */
@@ -223,7 +211,7 @@ static float arch(const zn_lips *m, float x)
 static float teeth_at(float rgb[3], const zn_lips *m, const lips *l, float x, float y)
 {
     const float t = across(m, x) / teeth_wide, beside = fabsf(x - (m->x[0] + m->x[1]) / 2);
-    const float grey = lightness(m->skin), fades = fmaxf(1 - t * t, 0);
+    const float grey = zn_lightness(m->skin), fades = fmaxf(1 - t * t, 0);
     float between = 0, end, shade;
 
     for (size_t i = 0; i < sizeof tooth / sizeof *tooth; i++) {
@@ -233,17 +221,17 @@ static float teeth_at(float rgb[3], const zn_lips *m, const lips *l, float x, fl
     }
     end = arch(m, x) + teeth_end * sqrtf(fades) - tooth_round * between;
     shade = teeth_light * (0.2f + 0.8f * fades) * (1 - tooth_dark * between) *
-        (0.3f + 0.7f * rise((y - l->to[0]) / (1.6f * teeth_end)));
+        (0.3f + 0.7f * zn_rise((y - l->to[0]) / (1.6f * teeth_end)));
     for (int c = 0; c < 3; c++)
         rgb[c] = shade * (grey + teeth_colour * (m->skin[c] - grey));
-    return rise((end - y + 2 * edge) / (4 * edge)) * rise(2 * fades);
+    return zn_rise((end - y + 2 * edge) / (4 * edge)) * zn_rise(2 * fades);
 }
 
 /* What nobody saw. */
 static void invent(float rgb[3], const zn_lips *m, const lips *l, float x, float y)
 {
-    const float down = rise((y - l->to[0]) / fmaxf(l->to[1] - l->to[0], 1e-3f)), grey = lightness(m->skin);
-    const float red = rise((m->skin[0] - m->skin[1]) / fmaxf(0.06f * m->skin[0], 1e-3f));
+    const float down = zn_rise((y - l->to[0]) / fmaxf(l->to[1] - l->to[0], 1e-3f)), grey = zn_lightness(m->skin);
+    const float red = zn_rise((m->skin[0] - m->skin[1]) / fmaxf(0.06f * m->skin[0], 1e-3f));
     float teeth[3];
 
     for (int c = 0; c < 3; c++)
@@ -274,10 +262,11 @@ static void show_inside(float rgb[3], const zn_lips *m, const lips *l, const zn_
     const float x = (float)v->own[0], y = (float)v->own[1] + m->slides, e = 2 * edge;
     const lips was = lips_at(m, x);
     const float grows = (l->to[1] - l->to[0] - l->from[1] + l->from[0]) / new_gap, less = m->closes ? 0 : 2 * rim_open;
-    const float open = rise((y - was.from[0] + e) / e) * rise((was.from[1] - y - less + edge) / e);
-    const float seen = m->open ? fmaxf(open, m->closes ? 0 : 1 - rise(grows)) : 0;
-    const float covers = rise((l->to[0] - l->from[0]) / shadow_width), below = ((float)v->y - l->to[0]) / shadow_width;
-    const float stays = 1 - shadow_dark * covers * rise(1 - below);
+    const float open = zn_rise((y - was.from[0] + e) / e) * zn_rise((was.from[1] - y - less + edge) / e);
+    const float seen = m->open ? fmaxf(open, m->closes ? 0 : 1 - zn_rise(grows)) : 0;
+    const float covers = zn_rise((l->to[0] - l->from[0]) / shadow_width),
+                below = ((float)v->y - l->to[0]) / shadow_width;
+    const float stays = 1 - shadow_dark * covers * zn_rise(1 - below);
     float made[3], own[3] = { 0, 0, 0 };
 
     if (m->closes)
@@ -294,13 +283,14 @@ float zn_lips_show(float rgb[3], const zn_lips *m, const zn_moved_view *v)
 {
     const float x = (float)v->x, y = (float)v->y;
     const lips l = lips_at(m, x);
-    float part[3] = { 1 - rise((y - l.to[0] + edge) / (2 * edge)), rise((y - l.to[1] + edge) / (2 * edge)), 0 }, dark;
+    float part[3] = { 1 - zn_rise((y - l.to[0] + edge) / (2 * edge)), zn_rise((y - l.to[1] + edge) / (2 * edge)), 0 },
+          dark;
     const float all = part[0] + part[1], now = l.to[1] - l.to[0], was = l.from[1] - l.from[0];
     const float from_line = (y - (l.to[0] + l.to[1]) / 2) / line_width;
 
     part[2] = fmaxf(1 - all, 0);
-    dark = line_dark * rise(was / line_high[0] - line_high[1]) * rise(1 - now / edge) * expf(-from_line * from_line) *
-        rise((1 - fabsf(across(m, x))) / line_fades);
+    dark = line_dark * zn_rise(was / line_high[0] - line_high[1]) * zn_rise(1 - now / edge) *
+        expf(-from_line * from_line) * zn_rise((1 - fabsf(across(m, x))) / line_fades);
     rgb[0] = rgb[1] = rgb[2] = 0;
     for (int k = 0; k < 3; k++) {
         float one[3];

@@ -66,18 +66,6 @@ typedef struct work {
     int x0, x1, y0, y1;     /* where lines are looked for */
 } work;
 
-static float rise(float t)
-{
-    const float d = fminf(fmaxf(t, 0), 1);
-
-    return d * d * (3 - 2 * d);
-}
-
-static float lightness(const float *rgb)
-{
-    return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2];
-}
-
 float zn_redness(const float *rgb)
 {
     return (rgb[0] - rgb[1]) / fmaxf(fmaxf(rgb[0], fmaxf(rgb[1], rgb[2])), 0.05f);
@@ -132,7 +120,7 @@ static void measure(work *w)
         *(c < 3 ? &w->skin[c] : &w->red) = median(w->room, n);
     }
     for (int i = 0; i < N * N; i++)
-        w->light[i] = lightness(w->face + i * 3) / fmaxf(lightness(w->skin), 0.02f);
+        w->light[i] = zn_lightness(w->face + i * 3) / fmaxf(zn_lightness(w->skin), 0.02f);
 }
 
 static float ramp(float value, const float at[2])
@@ -165,11 +153,11 @@ static float usual_red(const work *w)
 /* Colours without their lightness, and a little of it. */
 static void features(float dst[4], const float *rgb, const work *w)
 {
-    const float light = fmaxf(lightness(rgb), 0.05f);
+    const float light = fmaxf(zn_lightness(rgb), 0.05f);
 
     for (int c = 0; c < 3; c++)
         dst[c] = rgb[c] / light;
-    dst[3] = light_counts * light / fmaxf(lightness(w->skin), 0.02f);
+    dst[3] = light_counts * light / fmaxf(zn_lightness(w->skin), 0.02f);
 }
 
 static float distance(const float *a, const float *b)
@@ -353,8 +341,8 @@ static float alike(const work *w, float from, float to)
         v[k] = beside_line(w, from, to, k);
     if (w->red > grey)
         red = fabsf(v[0] - v[2]) / fmaxf(fmaxf(v[0], v[2]), grey);
-    return (1 - rise((red - unlike[0]) / (unlike[1] - unlike[0]))) *
-        rise((fminf(v[1], v[3]) / fmaxf(fmaxf(v[1], v[3]), 0.05f) - darker) / 0.1f);
+    return (1 - zn_rise((red - unlike[0]) / (unlike[1] - unlike[0]))) *
+        zn_rise((fminf(v[1], v[3]) / fmaxf(fmaxf(v[1], v[3]), 0.05f) - darker) / 0.1f);
 }
 
 /* How steep the line is at most: it is not that of shut lips where it jumps between teeth and a lip. */
@@ -393,10 +381,10 @@ static void put_shut(zn_lips *lips, float ends[2], work *w, float between)
     }
     for (int x = 0; x < N; x++)
         lips->top[x] = lips->bottom[x] = frame_y(w->line[x]);
-    lips->sure = rise((contrast - faint[0]) / (faint[1] - faint[0])) * (1 - rise(2 * between / unclear - 1)) *
+    lips->sure = zn_rise((contrast - faint[0]) / (faint[1] - faint[0])) * (1 - zn_rise(2 * between / unclear - 1)) *
         alike(w, at - spread / 2, at + spread / 2) *
-        (1 - rise((steepest(w, at - spread * 0.7f, at + spread * 0.7f) - steep[0]) / (steep[1] - steep[0]))) *
-        rise((lips->x[1] - lips->x[0] - short_line[0]) / (short_line[1] - short_line[0]));
+        (1 - zn_rise((steepest(w, at - spread * 0.7f, at + spread * 0.7f) - steep[0]) / (steep[1] - steep[0]))) *
+        zn_rise((lips->x[1] - lips->x[0] - short_line[0]) / (short_line[1] - short_line[0]));
 }
 
 /* ---- an open one ------------------------------------------------------------------------------------------------- */
@@ -478,7 +466,7 @@ static void refine_scores(work *w, const float *top, const float *bottom, const 
             return;
         features(teeth, rgb[0], w);
         features(outside[k], rgb[1], w);
-        light += lightness(rgb[1]) / (2 * fmaxf(lightness(w->skin), 0.02f));
+        light += zn_lightness(rgb[1]) / (2 * fmaxf(zn_lightness(w->skin), 0.02f));
     }
     shade[0] = fmaxf(shaded * light, dark[0]);
     shade[1] = shade[0] / 3;
@@ -581,7 +569,7 @@ static float sureness(const work *w, const float *top, const float *bottom, cons
     jumps = sqrtf(jumps / fmaxf((float)(ends[1] - ends[0]), 1)) * part / N;
     if (width < wide[0] || width > wide[1] || most < high[0] || most > high[1] || fabsf(at - usual_x) > off)
         return 0;
-    return rise((score / area - sure[0]) / (sure[1] - sure[0])) * rise(2 - jumps / rough);
+    return zn_rise((score / area - sure[0]) / (sure[1] - sure[0])) * zn_rise(2 - jumps / rough);
 }
 
 /* Whether what was taken for teeth is the lower lip: along its lower edge it is nearly as red as what follows. */
@@ -740,8 +728,8 @@ bool zn_lips_find(zn_lips *lips, const float *mouth)
     put_shut(lips, at, &w, mean_height(first[0], first[1]));
     if (certain > 0) {
         lips->open = true;
-        lips->sure = certain * rise((distinct(&w, top, bottom, ends) - differs[0]) / (differs[1] - differs[0])) *
-            rise(((float)(ends[1] + 1 - ends[0]) / (at[1] - at[0]) - narrow[0]) / (narrow[1] - narrow[0]));
+        lips->sure = certain * zn_rise((distinct(&w, top, bottom, ends) - differs[0]) / (differs[1] - differs[0])) *
+            zn_rise(((float)(ends[1] + 1 - ends[0]) / (at[1] - at[0]) - narrow[0]) / (narrow[1] - narrow[0]));
         put_open(lips, &w, top, bottom, ends, at);
     }
     free(memory);

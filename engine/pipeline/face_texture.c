@@ -39,11 +39,6 @@ typedef struct search {
     int face_side;
 } search;
 
-static float lightness(const float *rgb)
-{
-    return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2];
-}
-
 /* A pixel of the patch in the frame, 0..1. */
 static void to_frame(double *u, double *v, const search *s, int x, int y)
 {
@@ -65,7 +60,7 @@ static float fine_at(float dst[3], const search *s, int x, int y)
     zn_sample_field(f, s->field, s->side, u, v);
     for (int c = 0; c < 3; c++)
         dst[c] = pixel[c] - f[3 + c];
-    return lightness(f + 3);
+    return zn_lightness(f + 3);
 }
 
 /* Whether a pixel is one of the face that stays. */
@@ -98,7 +93,7 @@ static bool measure(place *p, const search *s, int piece)
             float fine[3];
 
             fine_at(fine, s, p->x + i, p->y + j);
-            sum += (double)(lightness(fine) * lightness(fine));
+            sum += (double)(zn_lightness(fine) * zn_lightness(fine));
         }
     p->energy = sum / n;
     return true;

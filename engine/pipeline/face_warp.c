@@ -33,13 +33,6 @@ typedef struct work {
     float *a, *b, *room; /* [side][side][3] */
 } work;
 
-static float rise(float t)
-{
-    const float d = fminf(fmaxf(t, 0), 1);
-
-    return d * d * (3 - 2 * d);
-}
-
 /* Radius of a mean, taken twice. */
 static int radius(const work *w, int usual)
 {
@@ -144,14 +137,9 @@ static void find_shapes(const work *w, const zn_face_field *field)
         const float gone = sums[i * 3 + 1] / (sums[i * 3] + flat * flat), large = sqrtf(fmaxf(sums[i * 3 + 2], 0));
 
         w->shape[i] =
-            fmaxf(rise((gone - goes[0]) / (goes[1] - goes[0])), rise((large - size[0]) / (size[1] - size[0])));
+            fmaxf(zn_rise((gone - goes[0]) / (goes[1] - goes[0])), zn_rise((large - size[0]) / (size[1] - size[0])));
     }
     smooth(w->shape, w, 1, 1);
-}
-
-static float lightness(const float *rgb)
-{
-    return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2];
 }
 
 /* What is lacking, but for shapes, soft, its colour more so, and never much. */
@@ -164,9 +152,9 @@ static void soften(const work *w, const zn_face_field *field)
     smooth(added, w, 3, 1);
     for (int i = 0; i < w->n; i++) {
         float *p = added + i * 3;
-        const float light = lightness(p), part = 1 / (1 + fabsf(light) / most);
+        const float light = zn_lightness(p), part = 1 / (1 + fabsf(light) / most);
         const float colour = fmaxf(fabsf(p[0] - light), fmaxf(fabsf(p[1] - light), fabsf(p[2] - light)));
-        const float colours = part * rise(lightness(field[i] + 3) / bright) / (1 + colour / tint);
+        const float colours = part * zn_rise(zn_lightness(field[i] + 3) / bright) / (1 + colour / tint);
 
         grey[i] = light * part;
         for (int c = 0; c < 3; c++)
@@ -185,9 +173,9 @@ static void put(zn_face_field *field, const work *w, const float *change)
         const float wanted = change ? change[i] : 1;
 
         for (int c = 0; c < 3; c++)
-            field[i][c] = (float)edge * rise(wanted / adds) * w->drawn[i * 3 + c];
+            field[i][c] = (float)edge * zn_rise(wanted / adds) * w->drawn[i * 3 + c];
         for (int k = 0; k < 2; k++)
-            field[i][3 + k] = (float)edge * rise(wanted / moves) * w->flow[i * 2 + k] / (float)w->side;
+            field[i][3 + k] = (float)edge * zn_rise(wanted / moves) * w->flow[i * 2 + k] / (float)w->side;
     }
 }
 
