@@ -43,14 +43,20 @@ static const float lip_high = 0.025f; /* of lips, at least */
 static const float own_least = 0.08f, light_counts = 0.3f, towards_lips = 2.5f, shaded = 0.58f;
 /* Strips beside a line; how much their redness differs if both are lips, and if one is not; and how dark one is then, of the other. */
 static const float strip[2] = { 0.008f, 0.02f }, unlike[2] = { 0.3f, 0.45f }, darker = 0.4f;
+static const float reddish[2] = { 1.05f, 1.2f }; /* redness, of the skin's, that may be skin's, and that of lips */
+/* Painted lips: half of a part of them; redness above their edge, at most, and below it, of the skin's; lightness below, of that above; how
+ * far below it they meet; what a place costs that has no paint above or below. */
+static const float painted = 0.08f, paint_red[2] = { 1.45f, 2 }, paint_dark = 0.65f, paint_high[2] = { 0.014f, 0.055f },
+                   unpainted = 0.2f;
 static const float beside = 0.007f,
-                   differs[2] = { 0.035f, 0.09f }; /* of an edge; how different it is there: not, and enough */
-static const float redder = 0.65f;                 /* teeth have less of the redness of the lip below */
-static const float bay = 0.012f;                   /* of the lower lip, that is filled */
+                   differs[2] = { 0.05f, 0.09f }; /* of an edge; how different it is there: not, and enough */
+static const float redder = 0.65f;                /* teeth have less of the redness of the lip below */
+static const float bay = 0.012f;                  /* of the lower lip, that is filled */
 static const float grows[2] = { 2, 0.03f };      /* an opening hardly gets higher again, away from its highest column */
 static const float ends_at[2] = { 0.2f, 0.35f }; /* contrast at the corners, of an open mouth and of a shut one */
+static const float whole[2] = { 0.25f, 0.3f }; /* width of a line that may be a part of one of lips, and of all of it */
 static const float short_line[2] = { 0.19f, 0.23f }; /* width of a line that is not one of lips, and of one that is */
-static const float narrow[2] = { 0.4f, 0.6f };       /* an opening so narrow, of the line, is not all of it */
+static const float narrow[2] = { 0.48f, 0.62f };     /* an opening so narrow, of the line, is not all of it */
 static const float unclear = 0.022f; /* mean height of an opening in which a mouth is not shut for certain */
 /* From the ends of an opening to the corners of the mouth: at least, also of the height there, and at most. */
 static const float corners[2] = { 0.012f, 0.1f }, blunt = 0.7f;
@@ -265,11 +271,10 @@ static void everywhere(int rows[N][2], const work *w)
     }
 }
 
-/* The way from left to right that is darkest compared with what is above and below. */
-static void find_line(work *w)
+/* How much darker each place is than what is above and below. */
+static void find_valleys(work *w)
 {
     const int near = (int)(pixels(valley[0]) + 0.5f), far = (int)(pixels(valley[1]) + 0.5f);
-    int rows[N][2];
 
     zn_mean_twice(w->room, w->sum, w->light, N, 1, 1);
     for (int i = 0; i < N * N; i++) {
@@ -281,7 +286,11 @@ static void find_line(work *w)
                 4 -
             l[y * N] - cost_at(y);
     }
-    everywhere(rows, w);
+}
+
+/* The way from left to right that is darkest compared with what is above and below, between these rows. */
+static void find_line(work *w, int rows[N][2])
+{
     find_way(w->line, w, w->score, rows, step_cost);
     for (int x = 0; x < N; x++) {
         const int y = (int)w->line[x];
@@ -332,8 +341,35 @@ static float beside_line(const work *w, float from, float to, int k)
     return n ? median(w->room, n) : 0;
 }
 
-/* How likely there are lips on both sides of the line: they are as red as each other, and none is dark. */
-static float alike(const work *w, float from, float to)
+/* The line between the lips.  Where painted lips are darker than skin, the first one may be the upper edge of the upper lip: the next one
+ * below is that between them. */
+static void find_lip_line(work *w)
+{
+    const float from = N / 2 - pixels(painted), to = N / 2 + pixels(painted);
+    const int thick = (int)pixels(strip[1]);
+    int rows[N][2];
+
+    find_valleys(w);
+    everywhere(rows, w);
+    find_line(w, rows);
+    if (w->red <= grey || beside_line(w, from, to, 2) > paint_red[0] * w->red ||
+        beside_line(w, from, to, 0) < paint_red[1] * w->red ||
+        beside_line(w, from, to, 1) > paint_dark * beside_line(w, from, to, 3))
+        return;
+    for (int x = 0; x < N; x++) {
+        for (int k = 0; k < 2; k++)
+            rows[x][k] = zn_imin((int)(w->line[x] + pixels(paint_high[k])), w->y1 - 1);
+        for (int y = rows[x][0]; y <= rows[x][1]; y++) /* both lips are painted */
+            for (int k = -1; k <= 1; k += 2)
+                if (zn_redness(w->face + (clamped(y + k * thick) * N + x) * 3) < paint_red[1] * w->red)
+                    w->score[y * N + x] -= unpainted;
+    }
+    find_line(w, rows);
+}
+
+/* How likely there are lips on both sides of the line: they are as red as each other, and none is dark.  certain: how likely they are
+ * nothing else, being redder than skin. */
+static float alike(float *certain, const work *w, float from, float to)
 {
     float v[4], red = 0;
 
@@ -341,6 +377,7 @@ static float alike(const work *w, float from, float to)
         v[k] = beside_line(w, from, to, k);
     if (w->red > grey)
         red = fabsf(v[0] - v[2]) / fmaxf(fmaxf(v[0], v[2]), grey);
+    *certain = w->red > grey ? zn_rise((fminf(v[0], v[2]) / w->red - reddish[0]) / (reddish[1] - reddish[0])) : 0;
     return (1 - zn_rise((red - unlike[0]) / (unlike[1] - unlike[0]))) *
         zn_rise((fminf(v[1], v[3]) / fmaxf(fmaxf(v[1], v[3]), 0.05f) - darker) / 0.1f);
 }
@@ -359,7 +396,7 @@ static float steepest(const work *w, float from, float to)
 /* ends: of the line, in pixels.  between: mean height of what may be inside, in the middle of the mouth: then it is not shut for certain. */
 static void put_shut(zn_lips *lips, float ends[2], work *w, float between)
 {
-    float sum = 1e-6f, at = 0, spread = 0, contrast = 0;
+    float sum = 1e-6f, at = 0, spread = 0, contrast = 0, lips_here, same, width;
     const float usual = (usual_x - middle_x) * N / part + (float)N / 2;
 
     for (int x = 0; x < N; x++) {
@@ -381,10 +418,12 @@ static void put_shut(zn_lips *lips, float ends[2], work *w, float between)
     }
     for (int x = 0; x < N; x++)
         lips->top[x] = lips->bottom[x] = frame_y(w->line[x]);
-    lips->sure = zn_rise((contrast - faint[0]) / (faint[1] - faint[0])) * (1 - zn_rise(2 * between / unclear - 1)) *
-        alike(w, at - spread / 2, at + spread / 2) *
+    width = lips->x[1] - lips->x[0];
+    same = alike(&lips_here, w, at - spread / 2, at + spread / 2);
+    lips->sure = zn_rise((contrast - faint[0]) / (faint[1] - faint[0])) * same *
+        fmaxf(1 - zn_rise(2 * between / unclear - 1), lips_here * zn_rise((width - whole[0]) / (whole[1] - whole[0]))) *
         (1 - zn_rise((steepest(w, at - spread * 0.7f, at + spread * 0.7f) - steep[0]) / (steep[1] - steep[0]))) *
-        zn_rise((lips->x[1] - lips->x[0] - short_line[0]) / (short_line[1] - short_line[0]));
+        zn_rise((width - short_line[0]) / (short_line[1] - short_line[0]));
 }
 
 /* ---- an open one ------------------------------------------------------------------------------------------------- */
@@ -497,12 +536,12 @@ static void near_edges(int rows[N][2], const work *w, const float *top, const fl
     }
 }
 
-/* Columns of the opening around its highest one.  alone: something else beside it is left out. */
+/* Columns of the opening around its highest one, which is near the middle.  alone: something else beside it is left out. */
 static void find_ends(int ends[2], const work *w, const float *top, const float *bottom, bool alone)
 {
     int highest = N / 2;
 
-    for (int x = w->x0; x < w->x1; x++)
+    for (int x = N / 2 - (int)pixels(off); x <= N / 2 + (int)pixels(off); x++)
         if (bottom[x] - top[x] - 0.3f * fabsf((float)x - N / 2.0f) >
             bottom[highest] - top[highest] - 0.3f * fabsf((float)highest - N / 2.0f))
             highest = x;
@@ -697,7 +736,7 @@ bool zn_lips_find(zn_lips *lips, const float *mouth)
     for (size_t i = 0; i < 3 * n; i++)
         w.face[i] = zn_clean(mouth[i]);
     measure(&w);
-    find_line(&w);
+    find_lip_line(&w);
     find_scores(&w);
     find_seed(seed, &w);
     for (int x = 0; x < N; x++) {
