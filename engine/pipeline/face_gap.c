@@ -19,12 +19,12 @@
 enum { N = ZN_LIPS };
 
 /* Lips that part, in parts of the frame. */
-static const float height = 0.07f;                 /* of the gap of a shut mouth, ... */
+static const float height = 0.088f;                /* of the gap of a shut mouth, ... */
 static const float usual_half = 0.13f;             /* ... half of whose width is this */
 static const float upper_part = 0.2f;              /* of the gap, that the upper lip opens */
 static const float open_height = 0.036f;           /* by which an open mouth opens, ... */
 static const float wide_open[2] = { 0.05f, 0.1f }; /* ... less from the first height on, not from the second */
-static const float ends = 0.93f,
+static const float ends = 0.88f,
                    open_ends = 0.85f; /* of a gap, of the way to the corners: of a shut and an open mouth */
 static const float full = 0.8f;       /* of the largest height: an open mouth as high opens all the way */
 /* Lips that close. */
@@ -41,8 +41,8 @@ static const float line_width = 0.0035f, line_dark = 0.3f, line_fades = 0.3f, li
 static const float shadow_width = 0.01f, shadow_dark = 0.5f; /* of the upper lip on teeth */
 static const float new_gap = 0.006f;                         /* what an open mouth opens is dark where it is higher */
 static const float slides = 0.03f;                           /* teeth with the upper lip, at most */
-/* The invented inside: lightness at the top and the bottom, of the skin's, and its colour. */
-static const float inside[2] = { 0.05f, 0.22f }, inner[3] = { 1.63f, 0.77f, 0.69f };
+/* The invented inside: lightness at the top and the bottom, of the skin's, and its colour; how much lighter a tongue is, and its width. */
+static const float inside[2] = { 0.05f, 0.2f }, inner[3] = { 1.63f, 0.77f, 0.69f }, tongue = 0.07f, tongue_wide = 0.8f;
 /* Teeth: how far below the line they end, their lightness, of the skin's, how much of its colour they have, how far from the middle
  * they are seen, of half the mouth; the ends of each, from the middle on, the width and the depth of what is between them. */
 static const float teeth_end = 0.012f, teeth_light = 0.74f, teeth_colour = 0.6f, teeth_wide = 0.66f;
@@ -227,15 +227,18 @@ static float teeth_at(float rgb[3], const zn_lips *m, const lips *l, float x, fl
     return zn_rise((end - y + 2 * edge) / (4 * edge)) * zn_rise(2 * fades);
 }
 
-/* What nobody saw. */
+/* What nobody saw: dark, a tongue, and teeth. */
 static void invent(float rgb[3], const zn_lips *m, const lips *l, float x, float y)
 {
+    const float t = across(m, x) / tongue_wide;
     const float down = zn_rise((y - l->to[0]) / fmaxf(l->to[1] - l->to[0], 1e-3f)), grey = zn_lightness(m->skin);
     const float red = zn_rise((m->skin[0] - m->skin[1]) / fmaxf(0.06f * m->skin[0], 1e-3f));
+    const float light =
+        inside[0] + down * (inside[1] - inside[0]) + tongue * zn_rise(2 * down - 1) * zn_rise(1 - t * t);
     float teeth[3];
 
     for (int c = 0; c < 3; c++)
-        rgb[c] = grey * (inside[0] + down * (inside[1] - inside[0])) * (1 + red * (inner[c] - 1));
+        rgb[c] = grey * light * (1 + red * (inner[c] - 1));
     if (!m->open) {
         const float part = teeth_at(teeth, m, l, x, y);
 
