@@ -40,6 +40,7 @@ static const float farthest = 1.7f, blends = 0.3f, brighter = 1.1f;         /* o
 static const float corners = 2.45f, ending[2] = { 2.2f, 3.4f }, gap = 0.1f; /* how a motion ends beside an eye */
 /* How far from lids skin moves with them, and how much more than they do. */
 static const float fades[2] = { 1.5f, 1.8f };
+static const float narrows = 1.3f; /* how much more of an opening may close beside its middle */
 static const float reaches = 1.5f; /* how far from a lid it is looked for where a field takes it */
 /* Edits of eyes-open alone.  An upper lid goes `stronger` times as far as a field takes it, and half of a usual way. */
 static const float stronger = 0.8f;
@@ -343,14 +344,18 @@ static float share_at(float x)
     return (share + sqrtf(share * share + 0.01f)) / 2 * (1 - zn_rise((fabsf(x) - ending[0]) / (ending[1] - ending[0])));
 }
 
-/* Where y of an eye comes from, relative to it.  Beyond the corners the lids are a small gap around the middle. */
+/*
+ * Where y of an eye comes from, relative to it.  Lids close as much of each part of an opening, so that its corners
+ * stay open.  Beyond the corners the lids are a small gap around the middle.
+ */
 static float way_of_lids(const zn_eye *eye, float x, float y)
 {
     const float middle = (curve(eye->lower, x) + curve(eye->upper, x)) / 2,
                 height = 2 * (curve(eye->lower, x) - middle);
-    const float half = (height + sqrtf(height * height + 4 * gap * gap)) / 4;
-    const float share = share_at(x), far_down = eye->shut[0] * share;
-    const float down = far_down - 0.6f * fmaxf(far_down - 1.7f * half, 0), top = middle - half + down;
+    const float half = (height + sqrtf(height * height + 4 * gap * gap)) / 4,
+                highest_half = (eye->lower[1] - eye->upper[1]) / 2;
+    const float share = share_at(x), down = eye->shut[0] * fminf(share, narrows * half / fmaxf(highest_half, half));
+    const float top = middle - half + down;
     const float bottom = fmaxf(middle + half - eye->shut[1] * share, top + fminf(gap, 2 * half));
     const float up = middle + half - bottom;
 
