@@ -50,8 +50,9 @@ static const float painted = 0.08f, paint_red[2] = { 1.45f, 2 }, paint_dark = 0.
                    unpainted = 0.2f;
 static const float beside = 0.007f,
                    differs[2] = { 0.05f, 0.09f }; /* of an edge; how different it is there: not, and enough */
-static const float redder = 0.65f;                /* teeth have less of the redness of the lip below */
-static const float bay = 0.012f;                  /* of the lower lip, that is filled */
+static const float gums = 0.045f;                /* mean height of an opening that is no lower lip: gums are red, too */
+static const float redder = 0.65f;               /* teeth have less of the redness of the lip below */
+static const float bay = 0.012f;                 /* of the lower lip, that is filled */
 static const float grows[2] = { 2, 0.03f };      /* an opening hardly gets higher again, away from its highest column */
 static const float ends_at[2] = { 0.2f, 0.35f }; /* contrast at the corners, of an open mouth and of a shut one */
 static const float whole[2] = { 0.25f, 0.3f }; /* width of a line that may be a part of one of lips, and of all of it */
@@ -722,7 +723,7 @@ bool zn_lips_find(zn_lips *lips, const float *mouth)
                .x1 = (int)(pixels(right - middle_x) + N / 2),
                .y0 = (int)(pixels(above - middle_y) + N / 2),
                .y1 = (int)(pixels(below - middle_y) + N / 2) };
-    float at[2], certain;
+    float at[2], certain, between;
     int ends[2], rows[N][2];
 
     *lips = (zn_lips){ 0 };
@@ -760,11 +761,12 @@ bool zn_lips_find(zn_lips *lips, const float *mouth)
     }
     memcpy(lips->skin, w.skin, sizeof lips->skin);
     certain = sureness(&w, top, bottom, ends);
+    between = mean_height(first[0], first[1]);
     if (certain > 0 && is_lip(&w, bottom, ends)) {
         certain = 0;
-        memcpy(first[1], first[0], sizeof first[1]);
+        between = between < gums ? 0 : between;
     }
-    put_shut(lips, at, &w, mean_height(first[0], first[1]));
+    put_shut(lips, at, &w, between);
     if (certain > 0) {
         lips->open = true;
         lips->sure = certain * zn_rise((distinct(&w, top, bottom, ends) - differs[0]) / (differs[1] - differs[0])) *
