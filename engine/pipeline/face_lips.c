@@ -50,7 +50,10 @@ static const float painted = 0.08f, paint_red[2] = { 1.45f, 2 }, paint_dark = 0.
                    unpainted = 0.2f;
 static const float beside = 0.007f,
                    differs[2] = { 0.05f, 0.09f }; /* of an edge; how different it is there: not, and enough */
-static const float gums = 0.045f;                /* mean height of an opening that is no lower lip: gums are red, too */
+static const float gums = 0.045f; /* mean height of an opening that is no lower lip: gums are red, too */
+/* Gums above teeth: their height at most, the part of the columns that has some, at least, and how far below the line they begin. */
+static const float gums_high = 0.035f, gums_wide = 0.3f, gums_edge = 0.005f;
+static const float most_laugh = 0.21f;           /* half the width of a mouth, from the middle of its opening */
 static const float redder = 0.65f;               /* teeth have less of the redness of the lip below */
 static const float bay = 0.012f;                 /* of the lower lip, that is filled */
 static const float grows[2] = { 2, 0.03f };      /* an opening hardly gets higher again, away from its highest column */
@@ -69,6 +72,7 @@ typedef struct work {
     float *sum;             /* [N][N] */
     float *room;            /* [N][N] */
     float line[N], seen[N]; /* y of a line in pixels, and how well it is seen */
+    float contrast;         /* of the line, in its middle */
     float skin[3], red;     /* medians */
     int x0, x1, y0, y1;     /* where lines are looked for */
 } work;
@@ -410,6 +414,7 @@ static void put_shut(zn_lips *lips, float ends[2], work *w, float between)
     spread = 1.73f * sqrtf(spread / sum); /* of a line that is seen equally well everywhere, half of its width */
     for (int x = (int)(at - spread / 2); x < (int)(at + spread / 2); x++)
         contrast += w->seen[clamped(x)] / fmaxf(spread, 1);
+    w->contrast = contrast;
     for (int k = 0; k < 2; k++)
         ends[k] = end_of(w, at, k ? 1 : -1, fminf(1.2f * spread, pixels(most_half)), ends_at[0] * contrast);
     for (int k = 0; k < 2; k++) {
@@ -671,12 +676,36 @@ static void fill_bays(float *bottom, int first, int last)
         }
 }
 
+/* Above teeth there may be gums, as red as lips: then the line is their upper edge, if it is near and a lip is above it. */
+static void add_gums(float *top, work *w, const int ends[2])
+{
+    const float reach = pixels(0.02f);
+    float higher[N] = { 0 };
+    int above = 0, red = 0;
+
+    for (int x = ends[0]; x <= ends[1]; x++) {
+        const float up = top[x] - w->line[x] - pixels(gums_edge);
+
+        higher[x] = fminf(fmaxf(up, 0), pixels(gums_high));
+        above += up > 0;
+        red += up > 0 && beside_line(w, (float)x - reach, (float)x + reach, 2) > reddish[1] * w->red;
+    }
+    if (w->red <= grey || (float)above < gums_wide * (float)(ends[1] + 1 - ends[0]) || red * 4 < above * 3)
+        return;
+    for (int x = 0; x < N; x++)
+        higher[x] = higher[zn_imin(zn_imax(x, ends[0]), ends[1])];
+    smooth(higher, NULL, 2);
+    for (int x = 0; x < N; x++)
+        top[x] -= higher[x];
+}
+
 /* Between the ends as it is, and from there narrower to the corners, which are on the line.  at: of the line's ends, in pixels. */
-static void put_open(zn_lips *lips, const work *w, float *top, float *bottom, const int ends[2], const float at[2])
+static void put_open(zn_lips *lips, work *w, float *top, float *bottom, const int ends[2], const float at[2])
 {
     int corner[2];
 
     smooth_edge(top, -1, ends);
+    add_gums(top, w, ends);
     smooth_edge(bottom, 1, ends);
     for (int k = 0; k < 2; k++) {
         const int step = k ? 1 : -1, most = (int)pixels(corners[1]);
@@ -771,6 +800,12 @@ bool zn_lips_find(zn_lips *lips, const float *mouth)
         lips->open = true;
         lips->sure = certain * zn_rise((distinct(&w, top, bottom, ends) - differs[0]) / (differs[1] - differs[0])) *
             zn_rise(((float)(ends[1] + 1 - ends[0]) / (at[1] - at[0]) - narrow[0]) / (narrow[1] - narrow[0]));
+        for (int k = 0; k < 2; k++) {
+            const float end =
+                end_of(&w, (float)(ends[0] + ends[1]) / 2, k ? 1 : -1, pixels(most_laugh), ends_at[0] * w.contrast);
+
+            at[k] = k ? fmaxf(at[k], end) : fminf(at[k], end);
+        }
         put_open(lips, &w, top, bottom, ends, at);
     }
     free(memory);

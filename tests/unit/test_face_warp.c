@@ -276,6 +276,31 @@ static void test_painted_lips(void)
               (double)lips.top[x], place(122, 0.72));
 }
 
+/* Gums above the teeth of a laugh, as red as lips, are inside of the mouth: its opening begins at the shadow of the upper lip. */
+static void test_gums(void)
+{
+    static float face[N * N * 3];
+    static const float pink[3] = { 0.72f, 0.42f, 0.42f };
+    zn_lips lips;
+
+    make_mouth(face, 40, 6);
+    for (int i = 0; i < N * N; i++) {
+        const float t = ((float)(i % N) + 0.5f - N / 2) / 64, arch = fmaxf(1 - t * t, 0);
+        const float below = (float)(i / N) + 0.5f - (122 - 14 * arch);
+
+        for (int c = 0; c < 3 && arch > 0 && below >= 0 && below < 10 * sqrtf(arch); c++)
+            face[i * 3 + c] = below < 2.5f ? 0.4f * pink[c] : pink[c];
+    }
+    CHECK(zn_lips_find(&lips, face), "out of memory");
+    CHECK(lips.sure > 0.9f && lips.open, "sure %g, open %d", (double)lips.sure, lips.open);
+    for (int x = N / 2 - 40; x <= N / 2 + 40; x += 20) {
+        const double t = (x + 0.5 - N / 2) / 64,
+                     y = place(0, 0.72) + (122 - 14 * (1 - t * t)) * (double)ZN_LIPS_PART / N;
+
+        CHECK(fabs((double)lips.top[x] - y) < 0.01, "column %d: top at %g instead of %g", x, (double)lips.top[x], y);
+    }
+}
+
 /* What is dark beside a mouth, and higher, such as a beard or a shadow, is not taken for it. */
 static void test_dark_beside(void)
 {
@@ -448,6 +473,7 @@ int main(void)
     RUN(test_shut_mouth);
     RUN(test_teeth);
     RUN(test_painted_lips);
+    RUN(test_gums);
     RUN(test_dark_beside);
     RUN(test_no_mouth);
     RUN(test_mouth_of_picture);
