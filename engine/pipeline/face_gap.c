@@ -45,9 +45,9 @@ static const float slides = 0.03f;                           /* teeth with the u
 static const float inside[2] = { 0.05f, 0.2f }, inner[3] = { 1.63f, 0.77f, 0.69f }, tongue = 0.07f, tongue_wide = 0.8f;
 /* Teeth: how far below the line they end, their lightness, of the skin's, how much of its colour they have, how far from the middle
  * they are seen, of half the mouth; the ends of each, from the middle on, the width and the depth of what is between them. */
-static const float teeth_end = 0.012f, teeth_light = 0.74f, teeth_colour = 0.6f, teeth_wide = 0.66f;
-static const float tooth[] = { 0, 0.046f, 0.08f, 0.113f, 0.14f }, tooth_width = 0.004f, tooth_dark = 0.12f,
-                   tooth_round = 0.0018f;
+static const float teeth_end = 0.012f, teeth_light = 0.84f, teeth_colour = 0.6f, teeth_wide = 0.66f;
+static const float tooth[] = { 0, 0.046f, 0.08f, 0.113f, 0.14f }, tooth_width = 0.0024f, tooth_dark = 0.16f,
+                   tooth_round = 0.0022f, tooth_edge = 0.0016f;
 
 /* Of a column in the frame, and the other way. */
 static float x_of(int i)
@@ -224,7 +224,7 @@ static float teeth_at(float rgb[3], const zn_lips *m, const lips *l, float x, fl
         (0.3f + 0.7f * zn_rise((y - l->to[0]) / (1.6f * teeth_end)));
     for (int c = 0; c < 3; c++)
         rgb[c] = shade * (grey + teeth_colour * (m->skin[c] - grey));
-    return zn_rise((end - y + 2 * edge) / (4 * edge)) * zn_rise(2 * fades);
+    return zn_rise((end - y + tooth_edge) / (2 * tooth_edge)) * zn_rise(2 * fades);
 }
 
 /* What nobody saw: dark, a tongue, and teeth. */

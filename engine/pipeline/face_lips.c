@@ -681,16 +681,16 @@ static void add_gums(float *top, work *w, const int ends[2])
 {
     const float reach = pixels(0.02f);
     float higher[N] = { 0 };
-    int above = 0, red = 0;
+    int columns = 0, red = 0;
 
     for (int x = ends[0]; x <= ends[1]; x++) {
         const float up = top[x] - w->line[x] - pixels(gums_edge);
 
         higher[x] = fminf(fmaxf(up, 0), pixels(gums_high));
-        above += up > 0;
+        columns += up > 0;
         red += up > 0 && beside_line(w, (float)x - reach, (float)x + reach, 2) > reddish[1] * w->red;
     }
-    if (w->red <= grey || (float)above < gums_wide * (float)(ends[1] + 1 - ends[0]) || red * 4 < above * 3)
+    if (w->red <= grey || (float)columns < gums_wide * (float)(ends[1] + 1 - ends[0]) || red * 4 < columns * 3)
         return;
     for (int x = 0; x < N; x++)
         higher[x] = higher[zn_imin(zn_imax(x, ends[0]), ends[1])];
