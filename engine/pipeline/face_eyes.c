@@ -53,6 +53,7 @@ static const float narrowest = 0.55f;   /* radii that stay open, ... */
 static const float at_least = 0.2f;     /* ... but a narrow eye closes by this part of its height */
 static const float opens_most = 0.9f;   /* the longest way up, of the height, ... */
 static const float highest = -1.3f;     /* ... and no lid rises above this place, in radii below the centre */
+static const double smallest = 0.8;     /* how far from the centre what is seen of a larger eye comes from */
 static const float side_x = 1.5f;       /* where the ends of a lid's curve are */
 
 typedef struct scene { /* around both eyes */
@@ -327,6 +328,7 @@ bool zn_eyes_find(zn_eyes *eyes, const zn_square *square, const zn_patch *patch,
         eye->x = (e ? 1 - usual[0] : usual[0]) + ((double)found[e].x / N - 0.5) * seen_part;
         eye->y = usual[1] + ((double)found[e].y / N - 0.5) * seen_part;
         eye->radius = (double)found[e].r / N * seen_part;
+        eye->scale = 1;
         find_lids(eye, s, e, found + e);
     }
     agree(eyes);
@@ -418,11 +420,15 @@ static void follow_lids(zn_eyes *eyes, const zn_face_field *field, int side)
         eye->shut[0] = bounded_by(stronger * shuts + wanted / 2, low, high);
         eye->shut[1] = lower_part * fmaxf(eye->shut[0], 0); /* what is below an eye cannot be invented as well */
         eye->way[0] = eye->way[1] = 0;
+        eye->scale = 1;
     }
 }
 
+/* Eyes that are drawn larger, on average, are larger; those that narrow are not smaller. */
 void zn_eyes_follow(zn_eyes *eyes, const zn_face_field *field, int side)
 {
+    double wider = 0;
+
     if (eyes->opens != 0 && eyes->found) {
         follow_lids(eyes, field, side);
         return;
@@ -432,14 +438,17 @@ void zn_eyes_follow(zn_eyes *eyes, const zn_face_field *field, int side)
 
         eye->way[0] = eye->way[1] = 0;
         for (int k = 0; k < 4; k++) {
-            const double x = k % 2 ? 0.5 : -0.5, y = k / 2 ? 0.5 : -0.4;
+            const double x = k % 2 ? 0.5 : -0.5, y = k / 2 ? 0.45 : -0.45;
             zn_face_field f;
 
-            zn_sample_field(f, field, side, eye->x + x * eye->radius, eye->y + y * eye->radius);
+            zn_sample_field(f, field, side, eye->x + x * eye->radius, eye->y + (y + 0.05) * eye->radius);
             eye->way[0] += (double)f[3] / 4;
             eye->way[1] += (double)f[4] / 4;
+            wider += ((double)f[3] / x + (double)f[4] / y) / eye->radius / 16; /* mean of both eyes and directions */
         }
     }
+    for (int e = 0; e < 2; e++)
+        eyes->eye[e].scale = fmin(fmax(1 + wider, smallest), 1);
 }
 
 void zn_eyes_move(float *f, const zn_eyes *eyes, double u, double v)
@@ -535,8 +544,8 @@ void zn_eyes_show(float rgb[3], const zn_eyes *eyes, const zn_moved_view *view)
     opens = open_at(eye, x_from, y_from);
     if (opens <= 0)
         return;
-    bx = (float)(dx + eye->way[0] / eye->radius);
-    by = (float)(dy + eye->way[1] / eye->radius);
+    bx = (float)(dx * eye->scale + eye->way[0] / eye->radius);
+    by = (float)(dy * eye->scale + eye->way[1] / eye->radius);
     from = y_from - curve(eye->upper, x_from);
     depth = sample_eyeball(eyeball, eye, view, bx, by, from);
     light = fminf(shade_at(from) / shade_at(depth), brighter);

@@ -208,6 +208,30 @@ static void test_follow(void)
         CHECK(isfinite(eyes.eye[e].shut[0]) && isfinite(eyes.eye[e].shut[1]), "lid %d moves by no number", e);
 }
 
+/* Eyes that a field enlarges are seen as much larger, up to a limit; those that it narrows keep their size. */
+static void test_larger_eyes(void)
+{
+    static zn_face_field field[SIDE * SIDE];
+    static const double larger[][3] = {
+        { -0.1, -0.1, 0.9 }, { -0.15, -0.05, 0.9 }, { -0.5, -0.5, 0.8 }, { 0, 0.3, 1 }
+    };
+    zn_eyes eyes;
+
+    CHECK(find(&eyes, face, 1), "out of memory");
+    for (size_t k = 0; k < sizeof larger / sizeof *larger; k++) {
+        for (int i = 0; i < SIDE * SIDE; i++) {
+            const double u = (i % SIDE + 0.5) / SIDE, v = (i / SIDE + 0.5) / SIDE, *eye = true_eye[u > 0.5];
+
+            field[i][3] = (float)(larger[k][0] * (u - eye[0]));
+            field[i][4] = (float)(larger[k][1] * (v - eye[1]));
+        }
+        zn_eyes_follow(&eyes, (const zn_face_field *)field, SIDE);
+        for (int e = 0; e < 2; e++)
+            CHECK(fabs(eyes.eye[e].scale - larger[k][2]) < 0.02, "field %zu: eye %d of %g instead of %g", k, e,
+                  eyes.eye[e].scale, larger[k][2]);
+    }
+}
+
 /* A face that moves as a whole takes its eyeballs with it: there is no seam. */
 static void test_moves(void)
 {
@@ -244,6 +268,7 @@ int main(void)
     RUN(test_none);
     RUN(test_lids);
     RUN(test_follow);
+    RUN(test_larger_eyes);
     RUN(test_moves);
     zn_session_close(&session);
     return test_end();
