@@ -34,7 +34,7 @@ mkdir "$tmp/cache"
 cd "$tmp" || exit 2
 run() {
   "$gegl" "$@" 2>&1 >/dev/null | grep -v -e 'GeglBuffers leaked' -e gegl_tile_cache_destroy -e '^$' >stderr
-  true
+  status=${PIPESTATUS[0]}
 }
 run "$root/docs/samples/astronaut.png" -o a.png -- gegl:crop x=100 width=256 height=256 gegl:translate x=-100
 run "$root/docs/samples/coffee.png" -o b.png -- gegl:crop width=256 height=256
@@ -70,9 +70,11 @@ blend 1
 check "nothing of the first picture" "they differ" cmp plain-b.png edge.png
 line=$(grep '^gegl b.png -o masked.png' "$root/docs/latent.md")
 read -r -a words <<<"$line"
+rm mask.png masked.png
 run -o mask.png -- gegl:color value=white gegl:crop width=256 height=256
+check "a white mask" "status $status: $(tail -n 1 stderr)" test -s mask.png
 run "${words[@]:1}"
-check "a white mask: the first picture" "they differ" cmp plain-a.png masked.png
+check "a white mask: the first picture" "they differ, status $status: $(tail -n 1 stderr)" cmp plain-a.png masked.png
 mv masked.png white.png
 run -o mask.png -- gegl:color value=black gegl:crop width=256 height=256
 run "${words[@]:1}"
