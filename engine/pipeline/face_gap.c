@@ -44,7 +44,8 @@ static const float slides = 0.03f;                           /* teeth with the u
 /* The invented inside: lightness at the top and the bottom, of the skin's, and its colour; how much lighter a tongue is, and its width. */
 static const float inside[2] = { 0.05f, 0.2f }, inner[3] = { 1.63f, 0.77f, 0.69f }, tongue = 0.07f, tongue_wide = 0.8f;
 /* Teeth: how far below the line they end, their lightness, of the skin's, how much of its colour they have, how far from the middle
- * they are seen, of half the mouth; the ends of each, from the middle on, the width and the depth of what is between them. */
+ * they are seen, of half the mouth; the ends of each, from the middle on, the width and the depth of what is between them, how much
+ * shorter they are there, and half the width of their lower edge. */
 static const float teeth_end = 0.012f, teeth_light = 0.84f, teeth_colour = 0.6f, teeth_wide = 0.66f;
 static const float tooth[] = { 0, 0.046f, 0.08f, 0.113f, 0.14f }, tooth_width = 0.0024f, tooth_dark = 0.16f,
                    tooth_round = 0.0022f, tooth_edge = 0.0016f;
