@@ -255,7 +255,7 @@ typedef struct zn_eye {
     float upper[3], lower[3]; /* edges of the lids at -1.5, 0 and 1.5 radii beside its centre, in radii below it */
     float shut[2];            /* by how much lids that move by themselves close, in radii: the upper, the lower one */
     double way[2];            /* where the eyeball comes from, relative to its place, in parts of the frame */
-    double scale;             /* its distances there from the centre, relative to those here */
+    double scale;             /* of distances from its centre there, relative to those here: less than 1 enlarges */
 } zn_eye;
 typedef struct zn_eyes {
     zn_eye eye[2];

@@ -40,7 +40,8 @@ static const float farthest = 1.7f, blends = 0.3f, brighter = 1.1f;         /* o
 static const float corners = 2.45f, ending[2] = { 2.2f, 3.4f }, gap = 0.1f; /* how a motion ends beside an eye */
 /* How far from lids skin moves with them, and how much more than they do. */
 static const float fades[2] = { 1.5f, 1.8f };
-static const float narrows = 1.3f; /* how much more of an opening may close beside its middle */
+static const float narrows =
+    1.3f; /* the part that closes beside the middle of an opening, relative to that in the middle, at most */
 static const float reaches = 1.5f; /* how far from a lid it is looked for where a field takes it */
 /* Edits of eyes-open alone.  An upper lid goes `stronger` times as far as a field takes it, and half of a usual way. */
 static const float stronger = 0.8f;
@@ -53,7 +54,7 @@ static const float narrowest = 0.55f;   /* radii that stay open, ... */
 static const float at_least = 0.2f;     /* ... but a narrow eye closes by this part of its height */
 static const float opens_most = 0.9f;   /* the longest way up, of the height, ... */
 static const float highest = -1.3f;     /* ... and no lid rises above this place, in radii below the centre */
-static const double smallest = 0.8;     /* how far from the centre what is seen of a larger eye comes from */
+static const double smallest = 0.8;     /* least scale of an eyeball: it becomes larger by a quarter at most */
 static const float side_x = 1.5f;       /* where the ends of a lid's curve are */
 
 typedef struct scene { /* around both eyes */
@@ -346,10 +347,8 @@ static float share_at(float x)
     return (share + sqrtf(share * share + 0.01f)) / 2 * (1 - zn_rise((fabsf(x) - ending[0]) / (ending[1] - ending[0])));
 }
 
-/*
- * Where y of an eye comes from, relative to it.  Lids close as much of each part of an opening, so that its corners
- * stay open.  Beyond the corners the lids are a small gap around the middle.
- */
+/* Where y of an eye comes from, relative to it.  Lids close in proportion to the height of the opening at x, so that its corners stay
+ * open.  Beyond the corners the lids are a small gap around the middle. */
 static float way_of_lids(const zn_eye *eye, float x, float y)
 {
     const float middle = (curve(eye->lower, x) + curve(eye->upper, x)) / 2,
@@ -424,7 +423,7 @@ static void follow_lids(zn_eyes *eyes, const zn_face_field *field, int side)
     }
 }
 
-/* Eyes that are drawn larger, on average, are larger; those that narrow are not smaller. */
+/* Eyeballs move with their surroundings.  They become as much larger as both eyes do on average, but not smaller. */
 void zn_eyes_follow(zn_eyes *eyes, const zn_face_field *field, int side)
 {
     double wider = 0;

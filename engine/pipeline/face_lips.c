@@ -50,9 +50,11 @@ static const float painted = 0.08f, paint_red[2] = { 1.45f, 2 }, paint_dark = 0.
                    unpainted = 0.2f;
 static const float beside = 0.007f,
                    differs[2] = { 0.05f, 0.09f }; /* of an edge; how different it is there: not, and enough */
-static const float gums = 0.045f; /* mean height of an opening that is no lower lip: gums are red, too */
-/* Gums above teeth: their height at most, the part of the columns that has some, at least, and how far below the line they begin. */
-static const float gums_high = 0.035f, gums_wide = 0.3f, gums_edge = 0.005f;
+static const float gums =
+    0.045f; /* an opening of this mean height is no lower lip, but may show gums, which are red, too */
+/* Gums above teeth: their height at most, the part of the columns that has some, at least, how far below the line they begin, and the
+ * part of those columns that has a lip above, whose colour is a median of columns that are as near. */
+static const float gums_high = 0.035f, gums_wide = 0.3f, gums_edge = 0.005f, gums_lips = 0.75f, gums_near = 0.02f;
 static const float most_laugh = 0.21f;           /* half the width of a mouth, from the middle of its opening */
 static const float redder = 0.65f;               /* teeth have less of the redness of the lip below */
 static const float bay = 0.012f;                 /* of the lower lip, that is filled */
@@ -676,10 +678,11 @@ static void fill_bays(float *bottom, int first, int last)
         }
 }
 
-/* Above teeth there may be gums, as red as lips: then the line is their upper edge, if it is near and a lip is above it. */
+/* Gums above teeth are as red as lips, so that an opening without them was found.  Where the line is near above, with a lip above it, the
+ * opening begins there. */
 static void add_gums(float *top, work *w, const int ends[2])
 {
-    const float reach = pixels(0.02f);
+    const float near = pixels(gums_near);
     float higher[N] = { 0 };
     int columns = 0, red = 0;
 
@@ -688,15 +691,28 @@ static void add_gums(float *top, work *w, const int ends[2])
 
         higher[x] = fminf(fmaxf(up, 0), pixels(gums_high));
         columns += up > 0;
-        red += up > 0 && beside_line(w, (float)x - reach, (float)x + reach, 2) > reddish[1] * w->red;
+        red += up > 0 && beside_line(w, (float)x - near, (float)x + near, 2) > reddish[1] * w->red;
     }
-    if (w->red <= grey || (float)columns < gums_wide * (float)(ends[1] + 1 - ends[0]) || red * 4 < columns * 3)
+    if (w->red <= grey || (float)columns < gums_wide * (float)(ends[1] + 1 - ends[0]) ||
+        (float)red < gums_lips * (float)columns)
         return;
     for (int x = 0; x < N; x++)
         higher[x] = higher[zn_imin(zn_imax(x, ends[0]), ends[1])];
     smooth(higher, NULL, 2);
     for (int x = 0; x < N; x++)
         top[x] -= higher[x];
+}
+
+/* The corners of an open mouth are as far from the middle of its opening as the line is seen, or further.  at: of the line's ends. */
+static void widen(float at[2], const work *w, const int ends[2])
+{
+    const float middle = (float)(ends[0] + ends[1]) / 2;
+
+    for (int k = 0; k < 2; k++) {
+        const float end = end_of(w, middle, k ? 1 : -1, pixels(most_laugh), ends_at[0] * w->contrast);
+
+        at[k] = k ? fmaxf(at[k], end) : fminf(at[k], end);
+    }
 }
 
 /* Between the ends as it is, and from there narrower to the corners, which are on the line.  at: of the line's ends, in pixels. */
@@ -800,12 +816,7 @@ bool zn_lips_find(zn_lips *lips, const float *mouth)
         lips->open = true;
         lips->sure = certain * zn_rise((distinct(&w, top, bottom, ends) - differs[0]) / (differs[1] - differs[0])) *
             zn_rise(((float)(ends[1] + 1 - ends[0]) / (at[1] - at[0]) - narrow[0]) / (narrow[1] - narrow[0]));
-        for (int k = 0; k < 2; k++) {
-            const float end =
-                end_of(&w, (float)(ends[0] + ends[1]) / 2, k ? 1 : -1, pixels(most_laugh), ends_at[0] * w.contrast);
-
-            at[k] = k ? fmaxf(at[k], end) : fminf(at[k], end);
-        }
+        widen(at, &w, ends);
         put_open(lips, &w, top, bottom, ends, at);
     }
     free(memory);

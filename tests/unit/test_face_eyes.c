@@ -184,6 +184,33 @@ static void test_lids(void)
     free(again);
 }
 
+/* An upper lid goes down in proportion to the height of the opening, and not past the lower lid beside a corner. */
+static void test_corners(void)
+{
+    zn_eyes eyes = { .found = true, .opens = -1 };
+
+    for (int e = 0; e < 2; e++)
+        eyes.eye[e] = (zn_eye){ .x = true_eye[e][0],
+                                .y = true_eye[e][1],
+                                .radius = radius,
+                                .upper = { -0.05f, -0.8f, -0.05f },
+                                .lower = { 0.25f, 0.8f, 0.25f },
+                                .shut = { 0.7f, 0.28f },
+                                .scale = 1 };
+    for (int k = -2; k <= 2; k++) {
+        const double x = 0.7 * k, arch = 1 - x * x / 2.25, edge = -0.05 - 0.75 * arch, height = 0.3 + 1.3 * arch;
+        double y = edge;
+
+        for (zn_face_field f = { 0 }; y < 1; y += 0.01) { /* until what was the edge of the lid is there */
+            zn_eyes_move(f, &eyes, true_eye[0][0] + radius * x, true_eye[0][1] + radius * y);
+            if (y + (double)f[4] / radius >= edge)
+                break;
+        }
+        CHECK(y > edge + 0.1, "at %g the lid stays", x);
+        CHECK((y - edge) / height < 1.45 * 0.7 / 1.6, "at %g the lid goes down by %g of %g", x, y - edge, height);
+    }
+}
+
 /* Lids that move by themselves go as far as a field moves them. */
 static void test_follow(void)
 {
@@ -267,6 +294,7 @@ int main(void)
     RUN(test_found);
     RUN(test_none);
     RUN(test_lids);
+    RUN(test_corners);
     RUN(test_follow);
     RUN(test_larger_eyes);
     RUN(test_moves);
