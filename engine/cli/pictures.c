@@ -22,8 +22,9 @@
 #endif
 
 /* A few kilobytes of PNG can hold a picture of gigabytes.  So a file of n bytes may have FREE_PIXELS + n *
- * PIXELS_PER_BYTE pixels: photographs have 2 to 10 for each byte, and decoding takes 15 bytes for each. */
-enum { MAX_SIDE = 16384, FREE_PIXELS = 4 << 20, PIXELS_PER_BYTE = 32 };
+ * PIXELS_PER_BYTE pixels: photographs have 2 to 10 for each byte, large ones that were made small for the web up to 48, and
+ * decoding takes 15 bytes for each. */
+enum { MAX_SIDE = 16384, FREE_PIXELS = 4 << 20, PIXELS_PER_BYTE = 64 };
 
 /* Each pass of a progressive JPEG goes over all pixels, and takes 16 bytes.  Encoders make about ten. */
 enum { MAX_PASSES = 100 };
