@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* face_find.c - two small networks that find faces; pipeline/faces.c runs them over a pyramid.
+/* face_find.c - two small networks that find faces; pipeline/faces.c runs them over a pyramid.  A third one finds the lips of a large face:
+ * pipeline/face_marks.c.
  *
  *   face-detect   x [H][W][3] in -1..1 ── 3 convolutions of stride 2 ── n residual blocks ── 1x1 ── y [H/8][W/8][7]
  *                 a cell: the logit of a face around it; eyes and mouth from its middle, x and y, in units of 32 pixels
  *   face-points   x [64][64][3], a crop around a candidate ── 6 convolutions ── 4x4 ── 1x1 ── y [1][1][7]
  *                 the logit of a face; the errors of eyes and mouth, in units of 16 pixels of the crop
+ *   face-mouth    likewise, a crop around a mouth ── y [40], 20 points of the inner edges of the lips, from the middle, in these units
  *   block:  x = ReLU(x + conv2(ReLU(conv1(x))))
  *
  * Batch norms are folded into the convolutions.  Widths and the number of blocks are read from the file.
- * training/faces/find.py trains both; one file holds them. */
+ * training/faces/find.py trains the first two, lips.py the third; one file holds them. */
 #include "face_find.h"
 
 #include "../core/ints.h"
@@ -108,20 +110,30 @@ static void bind_detect(zn_binder *b, void *net)
     b->geometry.out_c = OUT_C;
 }
 
-static void bind_points(zn_binder *b, void *net)
+/* The network `prefix`, which gives n numbers. */
+static void bind_crop(zn_binder *b, corrector *m, const char *prefix, int n)
 {
-    corrector *m = net;
     int width = 3;
 
     if (!ours(b))
         return;
     for (int i = 0; !b->status && i < POINTS_CONVS; i++)
-        width = bind_conv(b, &m->conv[i], "points", i, width, points_layer[i].width, points_layer[i].stride,
+        width = bind_conv(b, &m->conv[i], prefix, i, width, points_layer[i].width, points_layer[i].stride,
                           i == POINTS_CONVS - 1 ? 4 : 3);
-    zn_bind_conv(b, &m->head, zn_conv_same(1, width, OUT_C), "points.head");
+    zn_bind_conv(b, &m->head, zn_conv_same(1, width, n), "%s.head", prefix);
     b->geometry.in_c = 3;
-    b->geometry.out_c = OUT_C;
+    b->geometry.out_c = n;
     b->geometry.side = ZN_FIND_CROP;
+}
+
+static void bind_points(zn_binder *b, void *net)
+{
+    bind_crop(b, net, "points", OUT_C);
+}
+
+static void bind_mouth(zn_binder *b, void *net)
+{
+    bind_crop(b, net, "mouth", ZN_FIND_MOUTH);
 }
 
 float zn_find_threshold(const void *net)
@@ -164,10 +176,9 @@ static void detect(zn_ctx *c, const void *net, const zn_call *call)
 
 static bool shape_points(const void *net, const zn_tensor *in, int n_in, zn_tensor *out)
 {
-    (void)net;
     if (n_in != 1 || in[0].c != 3 || in[0].h != ZN_FIND_CROP || in[0].w != ZN_FIND_CROP)
         return false;
-    out[0] = (zn_tensor){ .n = in[0].n, .h = 1, .w = 1, .c = OUT_C };
+    out[0] = (zn_tensor){ .n = in[0].n, .h = 1, .w = 1, .c = ((const corrector *)net)->head.cout };
     return true;
 }
 
@@ -224,6 +235,19 @@ const zn_arch zn_arch_face_points = {
               .weights = "zenith-find" },
     .size = sizeof(corrector),
     .bind = bind_points,
+    .forward = points,
+    .shape = shape_points,
+    .example = example_points,
+};
+
+const zn_arch zn_arch_face_mouth = {
+    .info = { .id = "face-mouth",
+              .summary = "the inner edges of lips",
+              .in = { "x" },
+              .out = { "y" },
+              .weights = "zenith-find" },
+    .size = sizeof(corrector),
+    .bind = bind_mouth,
     .forward = points,
     .shape = shape_points,
     .example = example_points,

@@ -10,12 +10,13 @@ enum {
     ZN_FIND_REACH = 32,    /* pixels: its unit of length */
     ZN_FIND_SMALLEST = 40, /* sides of frames that it was trained to find at one level of a pyramid */
     ZN_FIND_LARGEST = 96,
-    ZN_FIND_CROP = 64, /* side of the crop of face-points, whose unit of length is a quarter of it */
+    ZN_FIND_CROP = 64,  /* side of the crop of face-points, whose unit of length is a quarter of it */
+    ZN_FIND_MOUTH = 40, /* numbers that face-mouth gives: x and y of 20 points */
 };
 
 #define ZN_FIND_ROOM 1.35 /* side of that crop, in sides of the frame */
 
-extern const zn_arch zn_arch_face_detect, zn_arch_face_points;
+extern const zn_arch zn_arch_face_detect, zn_arch_face_points, zn_arch_face_mouth;
 
 /* The score from which on something is a face, of a bound face-detect: metadata `threshold`. */
 float zn_find_threshold(const void *net);

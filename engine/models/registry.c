@@ -57,6 +57,7 @@
     X(z_image_step)                                                                                                    \
     X(face_detect)                                                                                                     \
     X(face_points)                                                                                                     \
+    X(face_mouth)                                                                                                      \
     X(template)                                                                                                        \
     X(identity)
 
