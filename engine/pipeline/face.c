@@ -179,9 +179,17 @@ static bool paste_moved(zn_array *out, const zn_face_work *k, const edit *e, zn_
         free(field);
         return false;
     }
+    zn_relief relief = { 0 };
     eyes.opens = (float)opens_eyes(k);
+    bool ok;
     zn_eyes_follow(&eyes, (const zn_face_field *)field, k->side);
-    return zn_moved_paste(out, field, k->side, k, patch, &lips, &eyes);
+    ok = (eyes.opens != 0 && eyes.found) || zn_relief_make(&relief, &k->square, patch, &k->workers);
+    if (ok)
+        ok = zn_moved_paste(out, field, k->side, k, patch, relief.band ? &relief : NULL, &lips, &eyes);
+    else
+        free(field);
+    zn_relief_clear(&relief);
+    return ok;
 }
 
 static bool paste_edit(zn_array *out, const zn_face_work *k, const float *drawn)

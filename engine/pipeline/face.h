@@ -244,7 +244,7 @@ typedef struct zn_moved_view {                                            /* a p
 float zn_lips_show(float rgb[3], const zn_lips *lips, const zn_moved_view *view);
 
 /* A masked field becomes one of a moved picture: 0..2 is added, 3..4 is where the pixel comes from, relative to its place, in parts of the
- * frame; the flow is made this many times as long as it is found.  lips: those that part or close, or NULL.  False: out of memory
+ * frame, 6 is the gain of its relief; the flow is made this many times as long as it is found.  lips: those that part or close, or NULL.  False: out of memory
  * (face_warp.c). */
 bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, zn_lips *lips, double longer);
 
@@ -271,9 +271,25 @@ void zn_eyes_move(float *f, const zn_eyes *eyes, double u, double v);
 /* rgb, of the moved picture, becomes what is seen there if that is an eyeball. */
 void zn_eyes_show(float rgb[3], const zn_eyes *eyes, const zn_moved_view *view);
 
-/* zn_field_paste() of such a field; lips, eyes: NULL, or what does not move with it. */
+/* ---- the relief of a picture that moves (face_relief.c) ------------------------------------------------------------------ */
+
+typedef struct zn_relief { /* the structure of a frame that is finer than shading */
+    int side;
+    float *band; /* [side][side][3] */
+} zn_relief;
+
+/* gain [side][side]: how much more contrast, of its own, each place gets.  was, lacks: the structure that was seen, moved, and what has to
+ * be added to it, [side][side][3]; room: [side][side][4]. */
+void zn_relief_gain(float *gain, float *room, const float *was, const float *lacks, int side, const zn_lips *lips);
+/* To be cleared in any case.  False: out of memory. */
+bool zn_relief_make(zn_relief *relief, const zn_square *square, const zn_patch *patch, const zn_workers *workers);
+/* rgb gets this part of the structure at x, y of the frame. */
+void zn_relief_add(float rgb[3], const zn_relief *relief, double x, double y, float part);
+void zn_relief_clear(zn_relief *relief);
+
+/* zn_field_paste() of such a field; relief: NULL, or the picture's; lips, eyes: NULL, or what does not move with it. */
 bool zn_moved_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch,
-                    const zn_lips *lips, const zn_eyes *eyes);
+                    const zn_relief *relief, const zn_lips *lips, const zn_eyes *eyes);
 
 /* The same for a large face; small: its field at the model's size, not masked yet, which is freed, too.  Where the change takes
  * structure away that the model saw, the finer one of the picture goes with it, as much as how.detail lets it, and texture of the face

@@ -25,6 +25,7 @@ static const float flat = 1e-4f, tone = 0.08f, material = 0.3f, usual_keep = 0.7
 static const float dim = 0.02f; /* a median is at least so far from black and white */
 
 static const double still = 1.0 / 256; /* pixels; a shorter way is none */
+static const float slight = 0.002f;    /* a gain that is none */
 
 typedef struct paste {
     zn_array *out; /* its place is the patch's */
@@ -34,7 +35,8 @@ typedef struct paste {
     const zn_patch *patch;
     const zn_texture *texture; /* NULL: none */
     bool moves;                /* the field is one of zn_field_move() */
-    const zn_lips *lips;       /* NULL, or those of such a field */
+    const zn_relief *relief;   /* NULL, or that of such a field's picture */
+    const zn_lips *lips;       /* likewise */
     const zn_eyes *eyes;       /* likewise */
 } paste;
 
@@ -85,6 +87,8 @@ static void change_moved(float *change, const paste *p, const float *f, const fl
         sample_frame(moved, p, view.x, view.y);
     for (int c = 0; c < 3; c++)
         moved[c] += (1 - inside) * f[c];
+    if (p->relief && fabsf(f[6]) > slight)
+        zn_relief_add(moved, p->relief, view.x, view.y, (1 - inside) * f[6]);
     if (p->eyes)
         zn_eyes_show(moved, p->eyes, &view);
     for (int c = 0; c < 3; c++)
@@ -142,7 +146,7 @@ bool zn_field_paste(zn_array *out, zn_face_field *field, int side, const zn_face
 }
 
 bool zn_moved_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch,
-                    const zn_lips *lips, const zn_eyes *eyes)
+                    const zn_relief *relief, const zn_lips *lips, const zn_eyes *eyes)
 {
     if (field)
         paste_all(&(paste){ .out = out,
@@ -151,6 +155,7 @@ bool zn_moved_paste(zn_array *out, zn_face_field *field, int side, const zn_face
                             .square = &k->square,
                             .patch = patch,
                             .moves = true,
+                            .relief = relief,
                             .lips = lips,
                             .eyes = eyes },
                   k);

@@ -30,6 +30,8 @@ typedef struct work {
     float *seen, *drawn; /* [side][side][3]; drawn becomes what the moved picture lacks */
     float *flow;         /* [side][side][2] */
     float *shape;        /* [side][side] */
+    float *gain;         /* [side][side], of the relief */
+    float *relief;       /* [side][side][4] */
     float *a, *b, *room; /* [side][side][3] */
 } work;
 
@@ -119,14 +121,15 @@ static float product(const float *a, const float *b)
     return (a[0] * b[0] + a[1] * b[1] + a[2] * b[2]) / 3;
 }
 
-/* Where what is lacking is shape: it takes structure of the moved picture away, or is large. */
-static void find_shapes(const work *w, const zn_face_field *field)
+/* Where what is lacking is shape: it takes structure of the moved picture away, or is large.  And what becomes of the relief. */
+static void find_shapes(const work *w, const zn_face_field *field, const zn_lips *lips)
 {
     float *was = w->a, *is = w->b, *sums = w->seen; /* which is not needed again */
 
     move(sums, w, field);
     structure(was, sums, w);
     structure(is, w->drawn, w);
+    zn_relief_gain(w->gain, w->relief, was, is, w->side, lips);
     for (int i = 0; i < w->n; i++) {
         sums[i * 3] = product(was + i * 3, was + i * 3);
         sums[i * 3 + 1] = -product(was + i * 3, is + i * 3);
@@ -165,7 +168,7 @@ static void soften(const work *w, const zn_face_field *field)
         added[i] += grey[i / 3];
 }
 
-/* field: what is added, and the flow in parts of the frame; both end softly with the change and towards the edges. */
+/* field: what is added, the flow in parts of the frame, and the gain; all end softly with the change and towards the edges. */
 static void put(zn_face_field *field, const work *w, const float *change)
 {
     for (int i = 0; i < w->n; i++) {
@@ -176,6 +179,7 @@ static void put(zn_face_field *field, const work *w, const float *change)
             field[i][c] = (float)edge * zn_rise(wanted / adds) * w->drawn[i * 3 + c];
         for (int k = 0; k < 2; k++)
             field[i][3 + k] = (float)edge * zn_rise(wanted / moves) * w->flow[i * 2 + k] / (float)w->side;
+        field[i][6] = (float)edge * zn_rise(wanted / moves) * w->gain[i];
     }
 }
 
@@ -216,7 +220,7 @@ bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, zn_
 {
     const zn_face_field *f = (const zn_face_field *)field;
     const size_t n = (size_t)side * (size_t)side;
-    float *memory = calloc(n * (5 * 3 + 2 + 1), sizeof *memory);
+    float *memory = calloc(n * (5 * 3 + 2 + 1 + 1 + 4), sizeof *memory);
     work w = { .side = side, .n = side * side };
     bool ok;
 
@@ -229,6 +233,8 @@ bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, zn_
     w.room = w.b + 3 * n;
     w.flow = w.room + 3 * n;
     w.shape = w.flow + 2 * n;
+    w.gain = w.shape + n;
+    w.relief = w.gain + n;
     if (lips && lips->moves)
         move_lips(field, side, lips, w.room);
     for (size_t i = 0; i < n * 3; i++) {
@@ -242,7 +248,7 @@ bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, zn_
             w.drawn[i] -= w.a[i];
         lengthen(&w, (float)longer);
         calm(&w);
-        find_shapes(&w, f);
+        find_shapes(&w, f, lips);
         soften(&w, f);
         put(field, &w, mask->change);
         if (lips && lips->moves)

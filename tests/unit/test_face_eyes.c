@@ -124,7 +124,7 @@ static float *pasted(float *pixels, const zn_eyes *eyes, float dx, float dy, int
         field[i][4] = dy;
         field[i][5] = -1;
     }
-    if (!out.data || !zn_moved_paste(&out, field, SIDE, &k, &(zn_patch){ whole, pixels }, NULL, eyes)) {
+    if (!out.data || !zn_moved_paste(&out, field, SIDE, &k, &(zn_patch){ whole, pixels }, NULL, NULL, eyes)) {
         free(out.data);
         return NULL;
     }

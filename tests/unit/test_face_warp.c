@@ -111,6 +111,59 @@ static void test_shapes(void)
     free(field);
 }
 
+/* Stripes, 16 periods in the frame, around u, v = 0.5, 0.35. */
+static double stripes(double u, double v, double size)
+{
+    return size * sin(2 * 3.14159265 * 16 * u) * exp(-(pow(u - 0.5, 2) + pow(v - 0.35, 2)) / 0.02);
+}
+
+/* Creases that are drawn with less contrast get less in the picture, with what is as coarse, and those with more get some more; the mouth
+ * and equal faces stay. */
+static void test_relief(void)
+{
+    static float from[MOST * MOST * 3], to[MOST * MOST * 3], picture[256 * 256 * 3];
+    static const double sizes[] = { 0.1, 0.03, 0.2 };
+    const zn_choice choice = { .n_threads = 2 };
+    const zn_square square = { 128, 128, 256, 1, 0 };
+    const zn_patch patch = { { 0, 0, 256, 256 }, picture };
+    zn_relief relief;
+    double was = 0, is = 0;
+
+    for (int k = 0; k < 3; k++) {
+        const float *at, *mouth;
+        zn_face_field *field;
+
+        for (int i = 0; i < MOST * MOST * 3; i++) {
+            const double u = (i / 3 % MOST + 0.5) / MOST, v = (i / 3 / MOST + 0.5) / MOST;
+
+            from[i] = (float)(0.5 + stripes(u, v, 0.1) + stripes(u, v - 0.35, 0.1));
+            to[i] = (float)(0.5 + stripes(u, v, sizes[k]) + stripes(u, v - 0.35, sizes[k]));
+        }
+        if (!(field = moved(to, from, MOST, NULL))) {
+            CHECK(false, "out of memory");
+            return;
+        }
+        at = field[(int)(0.35 * MOST) * MOST + MOST / 2];
+        mouth = field[(int)(0.7 * MOST) * MOST + MOST / 2];
+        CHECK(k ? (k == 1 ? at[6] < -0.4f && at[6] > -0.9f : at[6] > 0.2f && at[6] < 0.6f) : at[6] == 0,
+              "gain %g for %g", (double)at[6], sizes[k]);
+        CHECK(mouth[6] == 0, "the mouth gets a gain of %g", (double)mouth[6]);
+        free(field);
+    }
+    for (int i = 0; i < 256 * 256 * 3; i++)
+        picture[i] = (float)(0.5 + stripes((i / 3 % 256 + 0.5) / 256, (i / 768 + 0.5) / 256, 0.1));
+    CHECK(zn_relief_make(&relief, &square, &patch, &(zn_workers){ session, &choice }), "out of memory");
+    for (int x = 96; relief.band && x < 160; x++) {
+        float p[3] = { picture[(90 * 256 + x) * 3] };
+
+        was += fabs((double)p[0] - 0.5);
+        zn_relief_add(p, &relief, (x + 0.5) / 256, 90.5 / 256, -0.5f);
+        is += fabs((double)p[0] - 0.5);
+    }
+    CHECK(is > 0.4 * was && is < 0.7 * was, "half of the stripes gone, %g of %g are left", is, was);
+    zn_relief_clear(&relief);
+}
+
 enum { SKIN, LIPS, TEETH, N = ZN_LIPS };
 static const float tones[][3] = { { 0.8f, 0.6f, 0.5f }, { 0.7f, 0.35f, 0.35f }, { 0.85f, 0.83f, 0.78f } };
 
@@ -361,7 +414,7 @@ static float *change(const float *picture, const float *to, const float *from, i
     for (int i = 0; ok && i < rect.w * rect.h; i++)
         for (int c = 0; c < 3; c++)
             patch.pixels[i * 3 + c] = picture[((rect.y + i / rect.w) * W + rect.x + i % rect.w) * 3 + c];
-    ok = ok && zn_moved_paste(&out, moved(to, from, side, lips), side, &k, &patch, lips, NULL);
+    ok = ok && zn_moved_paste(&out, moved(to, from, side, lips), side, &k, &patch, NULL, lips, NULL);
     free(patch.pixels);
     if (!ok) {
         free(out.data);
@@ -480,3 +533,4 @@ int main(void)
     zn_session_close(&session);
     return test_end();
 }
+    RUN(test_relief);
