@@ -107,11 +107,12 @@ typedef struct edit {
     double guide;      /* the largest of theirs: 1 at amount 0, the attribute's at 1 */
     zn_face_mask mask; /* where the face may change */
     zn_face_large large;
-    zn_eyes eyes; /* of a face that moves */
+    zn_marks marks; /* of a face that moves, and what is found near them */
+    zn_eyes eyes;
 } edit;
 
 /* A flow found with stiffness is shorter than the true one.  Lips that part or close for themselves need not be followed so far. */
-static const double longer = 2, longer_with_lips = 1.8, parting = 0.8;
+static const double longer = 1.5, relaxing = 1.2, parting = 0.4, closing = 0.25;
 
 /* The sum of the amounts of an attribute. */
 static double amount_of(const zn_face_work *k, const char *attribute)
@@ -125,63 +126,69 @@ static double amount_of(const zn_face_work *k, const char *attribute)
     return fmin(fmax(amount, -1), 1);
 }
 
-/* By how much an edit opens eyes that does nothing else, 0: it does other things. */
-static double opens_eyes(const zn_face_work *k)
+/* The same of an edit that changes nothing else, 0: it does. */
+static double amount_alone(const zn_face_work *k, const char *attribute)
 {
     const zn_face_change *c = k->plan->how.change;
-    double amount = 0;
 
-    for (int i = 0; c[i].attribute; i++) {
-        if (strcmp(c[i].attribute, "eyes-open"))
+    for (int i = 0; c[i].attribute; i++)
+        if (strcmp(c[i].attribute, attribute))
             return 0;
-        amount += c[i].amount;
-    }
-    return fmin(fmax(amount, -1), 1);
+    return amount_of(k, attribute);
+}
+
+/* By how much an edit opens a mouth, and by how much it takes a smile away. */
+static bool moves_lips(double *opens, double *relaxes, const zn_face_work *k)
+{
+    *opens = amount_of(k, "mouth-open");
+    *relaxes = fmax(-amount_of(k, "smile"), 0);
+    return *opens != 0 || *relaxes > 0;
 }
 
 /* No motion that is smooth shows what is behind closed lips, or hides teeth: lips of this field part and close for themselves. */
-static bool find_lips(zn_lips *lips, const zn_face_work *k, const zn_patch *patch, const zn_face_field *field)
+static bool find_lips(zn_lips *lips, const zn_face_work *k, const edit *e, const zn_face_field *field)
 {
-    const double opens = amount_of(k, "mouth-open"), relaxes = fmax(-amount_of(k, "smile"), 0);
-    float *mouth = opens != 0 || relaxes > 0 ? zn_face_floats((size_t)ZN_LIPS * ZN_LIPS * 3) : NULL;
+    double opens, relaxes;
+    float *mouth;
     zn_square square;
-    bool ok = mouth != NULL;
+    bool ok;
 
-    if (ok) {
-        zn_lips_square(&square, &k->square);
-        zn_square_shrink(mouth, ZN_LIPS, &square, patch, &k->workers);
-        ok = zn_lips_find(lips, mouth);
-        zn_lips_move(lips, field, k->side, opens, relaxes);
-    }
+    if (!moves_lips(&opens, &relaxes, k))
+        return true;
+    if (!(mouth = zn_face_floats((size_t)ZN_LIPS * ZN_LIPS * 3)))
+        return false;
+    zn_lips_square(&square, &k->square);
+    zn_square_shrink(mouth, ZN_LIPS, &square, &e->face.patch, &k->workers);
+    ok = zn_lips_find(lips, mouth, &e->marks);
+    zn_lips_move(lips, field, k->side, opens, relaxes);
     free(mouth);
-    return ok || (opens == 0 && relaxes <= 0);
+    return ok;
 }
 
 /* How many times as long as it is found a flow becomes. */
 static double length(const zn_face_work *k, bool lips_move)
 {
-    const double opens = amount_of(k, "mouth-open");
+    const double opens = amount_alone(k, "mouth-open");
 
-    return opens > 0 && lips_move               ? parting
-        : opens > 0 || (opens < 0 && lips_move) ? 1
-        : lips_move                             ? longer_with_lips
-                                                : longer;
+    if (!lips_move)
+        return amount_of(k, "mouth-open") > 0 ? 1 : longer;
+    return opens > 0 ? parting : opens < 0 ? closing : relaxing;
 }
 
 static bool paste_moved(zn_array *out, const zn_face_work *k, const edit *e, zn_face_field *field)
 {
     const zn_patch *patch = &e->face.patch;
     zn_lips lips = { .moves = false };
+    zn_relief relief = { 0 };
     zn_eyes eyes = e->eyes;
+    bool ok;
 
-    if (!find_lips(&lips, k, patch, (const zn_face_field *)field) ||
+    if (!find_lips(&lips, k, e, (const zn_face_field *)field) ||
         !zn_field_move(field, k->side, &e->mask, &lips, length(k, lips.moves))) {
         free(field);
         return false;
     }
-    zn_relief relief = { 0 };
-    eyes.opens = (float)opens_eyes(k);
-    bool ok;
+    eyes.opens = (float)amount_alone(k, "eyes-open");
     zn_eyes_follow(&eyes, (const zn_face_field *)field, k->side);
     ok = (eyes.opens != 0 && eyes.found) || zn_relief_make(&relief, &k->square, patch, &k->workers);
     if (ok)
@@ -321,10 +328,13 @@ static zn_status manipulate(zn_face_work *k)
 {
     edit e = { .guide = 0 };
     float *drawn = zn_face_floats(k->len);
+    double opens, relaxes;
     zn_status s = drawn ? read_attributes(&e, k) : zn_face_no_memory(k);
 
     if (!s)
         s = zn_face_read(&e.face, k, &k->in->source, NULL);
+    if (!s && k->moves && moves_lips(&opens, &relaxes, k))
+        s = zn_marks_find(&e.marks, &e.face.patch, k);
     if (!s && k->moves && !zn_eyes_find(&e.eyes, &k->square, &e.face.patch, &k->workers))
         s = zn_face_no_memory(k);
     if (!s) {

@@ -206,17 +206,32 @@ void zn_mean_twice(float *dst, float *scratch, const float *src, int side, size_
 /* flow [side][side][2], in pixels: to(x) = from(x + flow(x)), as well as a smooth flow can; [side][side][3].  It is finite whatever they
  * are, and 0 where they are equal.  False: out of memory (face_flow.c). */
 bool zn_face_flow(float *flow, const float *from, const float *to, int side);
-/* ---- lips of a picture that moves (face_lips.c finds them, face_gap.c moves them) ------------------------------------------ */
+/* ---- lips of a picture that moves (face_marks.c, face_lips.c find them, face_gap.c moves them) ------------------------------------------ */
 
-enum { ZN_LIPS = 256 };   /* columns and rows of the part of the frame where a mouth is looked for */
-#define ZN_LIPS_PART 0.6f /* of the frame's side; its middle is below that of the frame */
+enum {
+    ZN_LIPS = 256,
+    ZN_MARKS_LIPS = 20
+};                        /* columns and rows of the part of the frame where a mouth is; points of lips */
+#define ZN_LIPS_PART 0.6f /* of the frame's side; its middle: */
+#define ZN_LIPS_X 0.5f
+#define ZN_LIPS_Y 0.72f
 
-typedef struct zn_lips {                       /* in parts of the frame */
-    float sure;                                /* 0: not found; 1 */
-    bool open;                                 /* teeth or dark are seen between the lips */
-    float x[2];                                /* the corners */
-    float top[ZN_LIPS], bottom[ZN_LIPS];       /* y of the lips in each column; equal if it is shut */
-    bool moves, closes;                        /* all that follows is known, from zn_lips_move() */
+typedef struct zn_marks { /* in parts of the frame */
+    bool found;
+    float lips[ZN_MARKS_LIPS]
+              [2]; /* of the inner edges: from the left corner over the top to the right one, 10, and back below */
+} zn_marks;
+
+/* What a network sees; without its weights nothing is found, and a note says so (face_marks.c). */
+zn_status zn_marks_find(zn_marks *marks, const zn_patch *patch, zn_face_work *k);
+
+typedef struct zn_lips {                 /* in parts of the frame */
+    float sure;                          /* 0: not found; 1 */
+    bool open;                           /* teeth or dark are seen between the lips */
+    float x[2];                          /* the corners */
+    float top[ZN_LIPS], bottom[ZN_LIPS]; /* y of the lips in each column; equal if it is shut */
+    float jaw;                           /* what is below this part of an opening is the lower jaw's; 1: nothing */
+    bool moves, closes;                  /* all that follows is known, from zn_lips_move() */
     float to_top[ZN_LIPS], to_bottom[ZN_LIPS]; /* where they go */
     float slides;                              /* how far teeth go up with the upper lip */
     float skin[3];                             /* the usual colour around */
@@ -227,7 +242,7 @@ float zn_redness(const float *rgb);
 /* The part of the picture where a mouth is looked for. */
 void zn_lips_square(zn_square *square, const zn_square *frame);
 /* mouth [ZN_LIPS][ZN_LIPS][3]: that part, shrunk.  False: out of memory. */
-bool zn_lips_find(zn_lips *lips, const float *mouth);
+bool zn_lips_find(zn_lips *lips, const float *mouth, const zn_marks *marks);
 /* opens: how much they part, or close if negative; relaxes: how much they close where the edit, a masked field, changes what is between. */
 void zn_lips_move(zn_lips *lips, const zn_face_field *field, int side, double opens, double relaxes);
 /* After the flow is known: teeth go up with a lip that goes up. */

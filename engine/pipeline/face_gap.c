@@ -26,11 +26,9 @@ static const float open_height = 0.036f;           /* by which an open mouth ope
 static const float wide_open[2] = { 0.05f, 0.1f }; /* ... less from the first height on, not from the second */
 static const float ends = 0.88f,
                    open_ends = 0.85f; /* of a gap, of the way to the corners: of a shut and an open mouth */
-static const float full = 0.8f;       /* of the largest height: an open mouth as high opens all the way */
 /* Lips that close. */
 static const float meets = 0.42f;                   /* the part of the way that the upper lip goes */
 static const float rim = 0.009f, rim_open = 0.002f; /* of their edges, that goes with what is between; if they part */
-static const float even = 0.03f;                    /* radius of a mean along the line where they meet */
 static const float goes[2] = { 0.15f, 0.05f }; /* the part of what is between that an edit changes, and by how much */
 /* Motions: all up to the first distance, none from the second on. */
 static const float moves_up[2] = { 0.012f, 0.13f }, moves_down[2] = { 0.03f, 0.22f };
@@ -101,8 +99,7 @@ static void part_lips(zn_lips *m, float amount)
     high *= amount * m->sure * fminf(half / usual_half, 1.2f);
     for (int i = 0; i < N; i++) {
         const float t = across(m, x_of(i)) / (m->open ? open_ends : ends);
-        const float there = m->open ? zn_rise((m->bottom[i] - m->top[i]) / fmaxf(full * most, 1e-3f)) : 1;
-        const float now = fabsf(t) < 1 ? there * high * powf(1 - t * t, 1.5f) : 0;
+        const float now = fabsf(t) < 1 ? high * powf(1 - t * t, 1.5f) : 0;
 
         m->to_top[i] = m->top[i] - (m->open ? 0 : upper_part * now);
         m->to_bottom[i] = m->bottom[i] + (m->open ? 1 : 1 - upper_part) * now;
@@ -110,28 +107,32 @@ static void part_lips(zn_lips *m, float amount)
     m->moves = high > 0;
 }
 
-/* The mean of a line over its neighbours between the corners, taken twice. */
+/* A line becomes the nearest one through its ends at the corners that bends one way only, more to one side if it does. */
 static void smooth_line(float line[N], const zn_lips *m)
 {
-    const int reach = (int)(even * N / ZN_LIPS_PART);
-    int first = N, last = -1;
-    float room[N];
+    const float end[2] = { line_at(line, m->x[0]), line_at(line, m->x[1]) };
+    float sum[5] = { 1e-6f, 0, 1e-6f, 0, 0 }, a, b, d;
 
-    for (int i = 0; i < N; i++)
-        if (fabsf(across(m, x_of(i))) < 1) {
-            first = zn_imin(first, i);
-            last = i;
-        }
-    for (int k = 0; k < 2; k++) {
-        memcpy(room, line, sizeof room);
-        for (int i = first; i <= last; i++) {
-            const int near = zn_imin(reach, zn_imin(i - first, last - i)); /* the corners stay */
-            float sum = 0;
+    for (int i = 0; i < N; i++) {
+        const float t = across(m, x_of(i)), p = 1 - t * t;
+        const float lacks = line[i] - end[0] - (t + 1) / 2 * (end[1] - end[0]);
 
-            for (int j = i - near; j <= i + near; j++)
-                sum += room[j];
-            line[i] = sum / (float)(2 * near + 1);
-        }
+        if (p <= 0)
+            continue;
+        sum[0] += p * p;
+        sum[1] += p * p * t;
+        sum[2] += p * p * t * t;
+        sum[3] += p * lacks;
+        sum[4] += p * t * lacks;
+    }
+    d = sum[0] * sum[2] - sum[1] * sum[1];
+    a = d > 0 ? (sum[2] * sum[3] - sum[1] * sum[4]) / d : 0;
+    b = d > 0 ? (sum[0] * sum[4] - sum[1] * sum[3]) / d : 0;
+    for (int i = 0; i < N; i++) {
+        const float t = across(m, x_of(i));
+
+        if (t * t < 1)
+            line[i] = end[0] + (t + 1) / 2 * (end[1] - end[0]) + (1 - t * t) * (a + b * t);
     }
 }
 
@@ -260,13 +261,32 @@ static void show_nearest(float rgb[3], const lips *l, const lips *was, const zn_
         v->sample(rgb, v->cookie, v->x, (double)(l->from[0] + fminf(fmaxf(at, 0), 1) * (l->from[1] - l->from[0])));
 }
 
+/* The y of what is seen at a y between lips that part: the lower jaw goes down with its lip, and what is between it and the upper teeth
+ * is stretched. */
+static float seen_at(const zn_lips *m, const lips *was, float y)
+{
+    const float at = was->from[0] + m->jaw * (was->from[1] - was->from[0]), down = was->to[1] - was->from[1];
+
+    return m->closes || m->jaw >= 1 || down <= 0 || y < at ? y : fmaxf(y - down, at);
+}
+
+/* The nearest y of an opening, so far from its edges where it is high enough. */
+static float within_opening(const lips *was, float y, float from_top, float from_bottom)
+{
+    const float middle = (was->from[0] + was->from[1]) / 2;
+
+    return fmaxf(fminf(y, fmaxf(was->from[1] - from_bottom, middle)), fminf(was->from[0] + from_top, middle));
+}
+
 /* What is between the lips. */
 static void show_inside(float rgb[3], const zn_lips *m, const lips *l, const zn_moved_view *v)
 {
-    const float x = (float)v->own[0], y = (float)v->own[1] + m->slides, e = 2 * edge;
+    const float x = (float)v->own[0], e = 2 * edge;
     const lips was = lips_at(m, x);
+    const float y = seen_at(m, &was, (float)v->own[1] + m->slides);
     const float grows = (l->to[1] - l->to[0] - l->from[1] + l->from[0]) / new_gap, less = m->closes ? 0 : 2 * rim_open;
-    const float open = zn_rise((y - was.from[0] + e) / e) * zn_rise((was.from[1] - y - less + edge) / e);
+    const float open = zn_rise((y - was.from[0] + e) / e) *
+        (!m->closes && m->jaw < 1 ? 1 : zn_rise((was.from[1] - y - less + edge) / e));
     const float seen = m->open ? fmaxf(open, m->closes ? 0 : 1 - zn_rise(grows)) : 0;
     const float covers = zn_rise((l->to[0] - l->from[0]) / shadow_width),
                 below = ((float)v->y - l->to[0]) / shadow_width;
@@ -278,7 +298,7 @@ static void show_inside(float rgb[3], const zn_lips *m, const lips *l, const zn_
     else
         invent(made, m, l, (float)v->x, (float)v->y);
     if (seen > 0)
-        v->sample(own, v->cookie, v->own[0], (double)y);
+        v->sample(own, v->cookie, v->own[0], (double)(m->closes ? y : within_opening(&was, y, e, e + less)));
     for (int c = 0; c < 3; c++)
         rgb[c] = (m->closes ? stays : 1) * (1 - seen) * made[c] + seen * stays * own[c];
 }

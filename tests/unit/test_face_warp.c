@@ -182,6 +182,22 @@ static void make_mouth(float *face, int height, int bend)
     }
 }
 
+/* The marks of such a mouth, which a network sees; each is wrong by up to 2 pixels. */
+static zn_marks marks_of(int height, int bend)
+{
+    zn_marks m = { .found = true };
+
+    for (int i = 0; i < ZN_MARKS_LIPS; i++) {
+        const int at = i <= 10 ? i : 20 - i;
+        const double t = 0.2 * at - 1, arch = 1 - t * t, half = i <= 10 ? -height / 2. : height / 2.;
+        const double wrong = i % 3 - 1;
+
+        m.lips[i][0] = (float)(0.5 + (64 * t + wrong) * (double)ZN_LIPS_PART / N);
+        m.lips[i][1] = (float)(0.72 + (122 + (bend + half) * arch - 2 * wrong - N / 2) * (double)ZN_LIPS_PART / N);
+    }
+    return m;
+}
+
 static void sample_mouth(float rgb[3], const void *cookie, double x, double y)
 {
     const double u = fmin(fmax(((x - 0.5) / (double)ZN_LIPS_PART + 0.5) * N, 0), N - 1);
@@ -197,9 +213,9 @@ static double place(int i, double middle)
 }
 
 /* What is seen where lips have moved by `opens`, [N][N][3]; false: out of memory. */
-static bool show(float *seen, zn_lips *lips, const float *face, double opens)
+static bool show(float *seen, zn_lips *lips, const float *face, const zn_marks *marks, double opens)
 {
-    if (!zn_lips_find(lips, face))
+    if (!zn_lips_find(lips, face, marks))
         return false;
     zn_lips_move(lips, NULL, 0, opens, 0);
     memcpy(seen, face, sizeof(float) * N * N * 3);
@@ -243,6 +259,7 @@ static void test_shut_mouth(void)
     zn_lips lips;
 
     for (int bend = -10; bend <= 10; bend += 10) {
+        const zn_marks marks = marks_of(0, bend);
         float before = 0;
 
         make_mouth(face, 0, bend);
@@ -250,7 +267,7 @@ static void test_shut_mouth(void)
             const float line = (float)place(122 + bend, 0.72);
             float high, corners = 0;
 
-            CHECK(show(seen, &lips, face, amounts[k]), "out of memory");
+            CHECK(show(seen, &lips, face, &marks, amounts[k]), "out of memory");
             CHECK(lips.sure > 0.9f && !lips.open, "bend %d: sure %g, open %d", bend, (double)lips.sure, lips.open);
             CHECK(!crossed(&lips), "bend %d: lips are in each other", bend);
             high = lips.to_bottom[N / 2] - lips.to_top[N / 2];
@@ -267,7 +284,7 @@ static void test_shut_mouth(void)
         }
         CHECK(rows_inside(seen, N / 2) > 7 && rows_inside(seen, 50) == 0, "bend %d: %d rows are open, %d beside", bend,
               rows_inside(seen, N / 2), rows_inside(seen, 50));
-        CHECK(show(seen, &lips, face, -1) && !lips.moves, "a shut mouth is shut");
+        CHECK(show(seen, &lips, face, &marks, -1) && !lips.moves, "a shut mouth is shut");
     }
 }
 
@@ -288,12 +305,13 @@ static void test_teeth(void)
 {
     static float face[N * N * 3], seen[N * N * 3];
     static const double amounts[] = { 0, -0.5, -1, 1 };
+    const zn_marks marks = marks_of(24, 6);
     int n[4][2], darkest = 0;
     zn_lips lips;
 
     make_mouth(face, 24, 6);
     for (int k = 0; k < 4; k++) {
-        CHECK(show(seen, &lips, face, amounts[k]), "out of memory");
+        CHECK(show(seen, &lips, face, &marks, amounts[k]), "out of memory");
         CHECK(lips.sure > 0.9f && lips.open, "sure %g, open %d", (double)lips.sure, lips.open);
         CHECK(k == 0 || !crossed(&lips), "amount %g: lips are in each other", amounts[k]);
         count_teeth(n[k], seen, face);
@@ -312,6 +330,7 @@ static void test_teeth(void)
 static void test_painted_lips(void)
 {
     static float face[N * N * 3];
+    zn_marks marks = marks_of(0, 0);
     zn_lips lips;
 
     for (int i = 0; i < N * N; i++) {
@@ -322,10 +341,12 @@ static void test_painted_lips(void)
         for (int c = 0; c < 3; c++)
             face[i * 3 + c] = fabsf(t) >= 1 || fabsf(y) > high ? tones[SKIN][c] : (c ? 0.12f : 0.6f) * shade;
     }
-    CHECK(zn_lips_find(&lips, face), "out of memory");
+    for (int i = 0; i < ZN_MARKS_LIPS; i++) /* too high, nearer to the upper edge */
+        marks.lips[i][1] -= 4 * ZN_LIPS_PART / N;
+    CHECK(zn_lips_find(&lips, face, &marks), "out of memory");
     CHECK(lips.sure > 0.9f && !lips.open, "sure %g, open %d", (double)lips.sure, lips.open);
     for (int x = N / 2 - 30; x <= N / 2 + 30; x += 15)
-        CHECK(fabs((double)lips.top[x] - place(122, 0.72)) < 0.01, "column %d: line at %g instead of %g", x,
+        CHECK(fabs((double)lips.top[x] - place(122, 0.72)) < 0.005, "column %d: line at %g instead of %g", x,
               (double)lips.top[x], place(122, 0.72));
 }
 
@@ -334,6 +355,7 @@ static void test_gums(void)
 {
     static float face[N * N * 3];
     static const float pink[3] = { 0.72f, 0.42f, 0.42f };
+    const zn_marks marks = marks_of(40, 6);
     zn_lips lips;
 
     make_mouth(face, 40, 6);
@@ -344,7 +366,7 @@ static void test_gums(void)
         for (int c = 0; c < 3 && arch > 0 && below >= 0 && below < 10 * sqrtf(arch); c++)
             face[i * 3 + c] = below < 2.5f ? 0.4f * pink[c] : pink[c];
     }
-    CHECK(zn_lips_find(&lips, face), "out of memory");
+    CHECK(zn_lips_find(&lips, face, &marks), "out of memory");
     CHECK(lips.sure > 0.9f && lips.open, "sure %g, open %d", (double)lips.sure, lips.open);
     for (int x = N / 2 - 40; x <= N / 2 + 40; x += 20) {
         const double t = (x + 0.5 - N / 2) / 64,
@@ -354,17 +376,47 @@ static void test_gums(void)
     }
 }
 
+/* Lower teeth and the dark above them: when the mouth opens, the teeth go down with their lip, and what is dark becomes higher. */
+static void test_lower_teeth(void)
+{
+    static float face[N * N * 3], seen[N * N * 3];
+    const zn_marks marks = marks_of(20, 6);
+    int dark[2] = { 0, 0 }, teeth[2] = { 0, 0 };
+    zn_lips lips;
+
+    make_mouth(face, 20, 6);
+    for (int i = 0; i < N * N; i++) {
+        const float t = ((float)(i % N) + 0.5f - N / 2) / 64, arch = fmaxf(1 - t * t, 0);
+        const float y = (float)(i / N) + 0.5f - 122 - 6 * arch;
+
+        for (int c = 0; c < 3 && arch > 0 && y > -3 * arch && y < 3 * arch; c++)
+            face[i * 3 + c] = 0.1f;
+    }
+    CHECK(show(seen, &lips, face, &marks, 1), "out of memory");
+    CHECK(lips.open && lips.jaw > 0.3f && lips.jaw < 0.7f, "open %d, jaw from %g on", lips.open, (double)lips.jaw);
+    for (int y = 0; y < N; y++)
+        for (int k = 0; k < 2; k++) {
+            const float *p = (k ? seen : face) + (y * N + N / 2) * 3;
+
+            dark[k] += p[0] < 0.3f;
+            teeth[k] += p[0] - p[1] < 0.12f && p[0] > 0.6f;
+        }
+    CHECK(dark[1] > dark[0] + 4, "%d rows are dark, %d before", dark[1], dark[0]);
+    CHECK(abs(teeth[1] - teeth[0]) < 3, "%d rows of teeth, %d before", teeth[1], teeth[0]);
+}
+
 /* What is dark beside a mouth, and higher, such as a beard or a shadow, is not taken for it. */
 static void test_dark_beside(void)
 {
     static float face[N * N * 3];
+    const zn_marks marks = marks_of(24, 6);
     zn_lips lips;
 
     make_mouth(face, 24, 6);
     for (int i = 0; i < N * N; i++)
         for (int c = 0; c < 3 && i % N > 204 && i % N < 245 && i / N > 60 && i / N < 190; c++)
             face[i * 3 + c] = 0.1f;
-    CHECK(zn_lips_find(&lips, face), "out of memory");
+    CHECK(zn_lips_find(&lips, face, &marks), "out of memory");
     CHECK(lips.sure > 0.9f && lips.open, "sure %g, open %d", (double)lips.sure, lips.open);
     CHECK(fabs((double)lips.x[0] - place(64, 0.5)) < 0.04 && fabs((double)lips.x[1] - place(192, 0.5)) < 0.04,
           "corners at %g and %g", (double)lips.x[0], (double)lips.x[1]);
@@ -374,23 +426,28 @@ static void test_dark_beside(void)
 static void test_no_mouth(void)
 {
     static float face[N * N * 3];
+    zn_marks marks;
     zn_lips lips;
 
-    for (int kind = 0; kind < 6; kind++)
+    for (int kind = 0; kind < 9; kind++)
         for (int k = -1; k <= 1; k += 2) {
             int n = 0;
 
             make_mouth(face, 24, 0);
+            marks = marks_of(kind < 2 ? 0 : 24, 0);
+            marks.found = kind != 6;
+            for (int i = 0; i < ZN_MARKS_LIPS * 2 && kind > 6; i++)
+                marks.lips[i / 2][i % 2] = kind == 7 ? NAN : 3 * zn_normal(6, (uint64_t)i, 0);
             for (int i = 0; i < N * N * 3; i++) {
                 if (kind < 2)
                     face[i] = 0.5f * (float)kind;
                 if (kind == 2)
                     face[i] = zn_normal(5, (uint64_t)i, 0);
-                if (kind > 2 && i % 7 == 0)
+                if (kind > 2 && kind < 6 && i % 7 == 0)
                     face[i] = kind == 3 ? NAN : kind == 4 ? INFINITY : -3e38f;
             }
-            CHECK(zn_lips_find(&lips, face), "out of memory");
-            CHECK(kind > 1 || lips.sure <= 0, "kind %d: sure %g", kind, (double)lips.sure);
+            CHECK(zn_lips_find(&lips, face, &marks), "out of memory");
+            CHECK((kind > 1 && kind < 6) || kind == 8 || lips.sure <= 0, "kind %d: sure %g", kind, (double)lips.sure);
             zn_lips_move(&lips, NULL, 0, k, 0);
             for (int i = 0; i < N; i++)
                 n += !(isfinite(lips.top[i]) && isfinite(lips.bottom[i]) && isfinite(lips.skin[i % 3]) &&
@@ -483,13 +540,15 @@ static void test_mouth_of_picture(void)
     make_faces(face, face, MOST, 0);
     for (int shuts = 0; shuts < 2; shuts++) {
         float *stays, *one, *smaller;
+        zn_marks marks;
         zn_lips lips;
         int n = 0;
 
         for (int i = 0; i < W * H * 3; i++)
             picture[i] = (float)(0.5 + 0.1 * zn_normal(4, (uint64_t)i, 0));
         make_mouth(mouth, shuts ? 24 : 0, 0);
-        CHECK(zn_lips_find(&lips, mouth), "out of memory");
+        marks = marks_of(shuts ? 24 : 0, 0);
+        CHECK(zn_lips_find(&lips, mouth, &marks), "out of memory");
         zn_lips_move(&lips, NULL, 0, shuts ? -1 : 1, 0);
         stays = change(picture, face, face, MOST, NULL, whole, 2);
         one = change(picture, face, face, MOST, &lips, whole, 1);
@@ -522,15 +581,16 @@ int main(void)
         return 1;
     RUN(test_flow);
     RUN(test_shapes);
+    RUN(test_relief);
     RUN(test_picture);
     RUN(test_shut_mouth);
     RUN(test_teeth);
     RUN(test_painted_lips);
     RUN(test_gums);
+    RUN(test_lower_teeth);
     RUN(test_dark_beside);
     RUN(test_no_mouth);
     RUN(test_mouth_of_picture);
     zn_session_close(&session);
     return test_end();
 }
-    RUN(test_relief);
