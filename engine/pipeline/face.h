@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* face.h - what the files of the composite `face` share: face.c does the tasks, face_between.c that on two faces, face_all.c several faces, face_plan.c describes and finds, face_codes.c runs
- * the networks, face_frame.c, face_blend.c, face_texture.c, face_flow.c, face_warp.c, face_eyes.c, face_lips.c and face_gap.c are between the picture and the model's size, face_contrast.c corrects a face between
+ * the networks, face_frame.c, face_blend.c, face_texture.c, face_flow.c, face_warp.c, face_eyes.c, face_eyeball.c, face_lips.c and face_gap.c are between the picture and the model's size, face_contrast.c corrects a face between
  * two, face_attributes.c reads attribute files, face_move.c does what they say. */
 #ifndef ZN_PIPELINE_FACE_H
 #define ZN_PIPELINE_FACE_H
@@ -263,7 +263,11 @@ float zn_lips_show(float rgb[3], const zn_lips *lips, const zn_moved_view *view)
  * (face_warp.c). */
 bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, zn_lips *lips, double longer);
 
-/* ---- eyes of a picture that moves (face_eyes.c) -------------------------------------------------------------------------- */
+/* ---- eyes of a picture that moves (face_eyes.c finds and moves them, face_eyeball.c shows them) ---------------------------- */
+
+enum { ZN_RINGS = 21 };
+#define ZN_RING_STEP 0.0625f /* between rings of an iris, in radii: from its centre to 1.25 */
+#define ZN_LID_X 1.5f        /* where the ends of a lid's curve are */
 
 typedef struct zn_eye {
     double x, y, radius;      /* of the iris, in parts of the frame */
@@ -271,12 +275,22 @@ typedef struct zn_eye {
     float shut[2];            /* by how much lids that move by themselves close, in radii: the upper, the lower one */
     double way[2];            /* where the eyeball comes from, relative to its place, in parts of the frame */
     double scale;             /* of distances from its centre there, relative to those here: less than 1 enlarges */
+    float lash; /* how far above the edge of the upper lid, which is that of its lashes, skin begins, in radii */
+    float ring[ZN_RINGS][3]; /* colours of the iris by distance from its centre */
 } zn_eye;
 typedef struct zn_eyes {
     zn_eye eye[2];
     bool found;
     float opens; /* not 0: nothing but lids moves, and this is the amount, -1..1 */
 } zn_eyes;
+/* y of a lid at x: a parabola through its heights at -ZN_LID_X, 0 and ZN_LID_X. */
+static inline float zn_lid_at(const float h[3], float x)
+{
+    const float t = x / ZN_LID_X;
+
+    return h[1] + (h[2] - h[0]) / 2 * t + ((h[0] + h[2]) / 2 - h[1]) * t * t;
+}
+
 /* The eyes of a large face.  False: out of memory (face_eyes.c). */
 bool zn_eyes_find(zn_eyes *eyes, const zn_square *square, const zn_patch *patch, const zn_workers *workers);
 /* The ways of the eyeballs, from a moved field. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* face_eyes.c - where the eyes of a large face are open, and what is seen there when lids move: an eyeball that keeps its shape.
+/* face_eyes.c - where the eyes of a large face are open, and how their lids and eyeballs move.
  *
- *   picture ── around each eye ── circle of the iris ── curves of the lids ──┐
- *   field of the motion ── way of each eyeball ──────────────────────────────┴── opening ? eyeball : moved picture
+ *   picture ── around each eye ── circle of the iris ── curves of the lids, rings of the iris ──┐
+ *   field of the motion ── ways of lids and eyeballs ───────────────────────────────────────────┴── face_eyeball.c
  *
  * The iris is where the mean lightness along the left and right arcs of a circle rises most (Daugman, "How iris recognition works", 2004),
  * in both eyes with one radius.  Lengths of an eye are in radii of its iris: x and y from the centre. */
@@ -19,24 +19,30 @@ enum {
     ARC = 9, /* places along an arc */
     RADII = 8,
     COLUMNS = 37,
-    ROWS = 81
+    ROWS = 81,
+    ANGLES = 64 /* around an iris */
 };
 
-static const double seen_part = 0.28;             /* parts of the frame */
-static const double usual[2] = { 0.31, 0.3 };     /* centre of the eye at the left */
-static const float around = 0.055f;               /* ... +- this */
-static const float least = 0.027f, more = 1.075f; /* radii of irises: the least, and the next one */
-static const float ring = 2;                      /* pixels inside and outside of a circle */
-static const float most = 0.35f;                  /* difference of lightness that counts */
-static const float far = 0.35f;                   /* less score at the edge of what is searched */
-static const float enough = 0.135f;               /* score of an iris */
+static const double turn = 6.28318530717958648;
+static const double seen_part = 0.28;            /* parts of the frame */
+static const double usual[2] = { 0.31, 0.3 };    /* centre of the eye at the left */
+static const float around = 0.055f;              /* ... +- this */
+static const float least = 0.029f, more = 1.05f; /* radii of irises: the least, and the next one */
+static const float radius = 0.0345f,
+                   odd = 1.5f;    /* the usual one; less score of another one, times the square of the difference */
+static const float sinks = 0.08f; /* more score of a radius further down */
+static const float ring = 2;      /* pixels inside and outside of a circle */
+static const float most = 0.35f;  /* difference of lightness that counts */
+static const float far = 0.35f;   /* less score at the edge of what is searched */
+static const float enough = 0.112f, sure = 0.22f; /* of an iris: the edge, and the score */
 
 static const float column = 0.1f, row = 0.05f; /* of what is known of lids, in radii */
 static const double reach = 4;                 /* what is further away does not move with an eye */
 static const float same = 0.15f;               /* difference between two eyes */
-/* How far from lids and from the iris an eyeball is seen, and how softly it ends; the shade of an upper lid. */
-static const float inset = 0.15f, ramp = 0.3f, wide[2] = { 1.35f, 2.1f }, shade = 0.45f, shades = 0.4f;
-static const float farthest = 1.7f, blends = 0.3f, brighter = 1.1f;         /* of what is behind a lid */
+static const float ring_inset = 0.1f,
+                   ring_rank = 0.4f; /* rings: how far from lids they are seen; more than a median is light */
+static const float lash_usual = 0.3f, lash_most = 0.5f,
+                   lash_odd = 0.5f; /* lashes above the edge; less score of others */
 static const float corners = 2.45f, ending[2] = { 2.2f, 3.4f }, gap = 0.1f; /* how a motion ends beside an eye */
 /* How far from lids skin moves with them, and how much more than they do. */
 static const float fades[2] = { 1.5f, 1.8f };
@@ -53,9 +59,8 @@ static const float hollow = 0.3f;       /* a lid that goes down becomes at most 
 static const float narrowest = 0.55f;   /* radii that stay open, ... */
 static const float at_least = 0.2f;     /* ... but a narrow eye closes by this part of its height */
 static const float opens_most = 0.9f;   /* the longest way up, of the height, ... */
-static const float highest = -1.3f;     /* ... and no lid rises above this place, in radii below the centre */
+static const float highest = -0.95f;    /* ... and no lid rises above this place, in radii below the centre */
 static const double smallest = 0.8;     /* least scale of an eyeball: it becomes larger by a quarter at most */
-static const float side_x = 1.5f;       /* where the ends of a lid's curve are */
 
 typedef struct scene { /* around both eyes */
     float rgb[2][N * N * 3], light[2][N * N], red[2][N * N], room[N * N];
@@ -94,14 +99,24 @@ static inline float within(float v, float low, float high)
     return v > high ? high : v > low ? v : low;
 }
 
-/* Linear; x and y are pixels, and beyond the edges it goes on. */
-static float at(const float *values, float x, float y)
+/* Linear; x and y are pixels, and beyond the edges it goes on.  n: how many values a pixel has. */
+static inline float between(const float *values, int n, float x, float y)
 {
     const float cx = within(x - 0.5f, 0, N - 1.001f), cy = within(y - 0.5f, 0, N - 1.001f);
     const int i = (int)cx, j = (int)cy;
-    const float u = cx - (float)i, v = cy - (float)j, *p = values + j * N + i;
+    const float u = cx - (float)i, v = cy - (float)j, *p = values + (j * N + i) * n;
 
-    return (1 - v) * ((1 - u) * p[0] + u * p[1]) + v * ((1 - u) * p[N] + u * p[N + 1]);
+    return (1 - v) * ((1 - u) * p[0] + u * p[n]) + v * ((1 - u) * p[N * n] + u * p[(N + 1) * n]);
+}
+
+static float at(const float *values, float x, float y)
+{
+    return between(values, 1, x, y);
+}
+
+static float channel_at(const float *values, float x, float y)
+{
+    return between(values, 3, x, y);
 }
 
 /* ---- irises ------------------------------------------------------------------------------------------------------ */
@@ -140,7 +155,8 @@ static float score_of(const float *light, float x, float y, float r, float best)
     const float inside =
         (at(light, x - 0.5f * r, y) + at(light, x + 0.5f * r, y) + at(light, x, y + 0.5f * r) + at(light, x, y)) / 4;
 
-    const float place = 0.25f * fmaxf(1 - inside, -1) - far * (dx * dx + dy * dy) / 4;
+    const float unusual = r * pixel / radius - 1;
+    const float place = 0.25f * fmaxf(1 - inside, -1) - far * (dx * dx + dy * dy) / 4 - odd * unusual * unusual;
 
     return place + most <= best ? best - 1 : place + edge_of(light, x, y, r);
 }
@@ -161,15 +177,17 @@ static circle find_circle(const float *light, float r)
     return best;
 }
 
+/* Lids hide more of irises above than below: of circles with the same score it is the lowest. */
 static circle refine(const float *light, circle c)
 {
     circle best = c;
 
+    best.score = -9;
     for (int k = -2; k <= 2; k++)
-        for (int j = -4; j <= 4; j++)
+        for (int j = -10; j <= 10; j++)
             for (int i = -4; i <= 4; i++) {
                 const float x = c.x + 0.5f * (float)i, y = c.y + 0.5f * (float)j, r = c.r * (1 + 0.035f * (float)k);
-                const float score = score_of(light, x, y, r, best.score);
+                const float score = score_of(light, x, y, r, best.score) + sinks * (y - c.y) / c.r;
 
                 if (score > best.score)
                     best = (circle){ x, y, r, score };
@@ -180,6 +198,7 @@ static circle refine(const float *light, circle c)
 static bool find_irises(circle found[2], const scene *s)
 {
     float best = -9, r = least / (float)seen_part * N;
+    bool all = true;
 
     for (int k = 0; k < RADII; k++, r *= more) {
         const circle left = find_circle(s->light[0], r), right = find_circle(s->light[1], r);
@@ -190,21 +209,17 @@ static bool find_irises(circle found[2], const scene *s)
             found[1] = right;
         }
     }
-    for (int e = 0; e < 2; e++)
-        found[e] = refine(s->light[e], found[e]);
-    return fminf(edge_of(s->light[0], found[0].x, found[0].y, found[0].r),
-                 edge_of(s->light[1], found[1].x, found[1].y, found[1].r)) > enough;
+    for (int e = 0; e < 2; e++) {
+        circle *c = found + e;
+
+        *c = refine(s->light[e], *c);
+        all = all && edge_of(s->light[e], c->x, c->y, c->r) > enough &&
+            score_of(s->light[e], c->x, c->y, c->r, sure) > sure;
+    }
+    return all;
 }
 
 /* ---- lids -------------------------------------------------------------------------------------------------------- */
-
-/* The curve's y: a parabola through its heights at -side_x, 0 and side_x. */
-static float curve(const float h[3], float x)
-{
-    const float t = x / side_x;
-
-    return h[1] + (h[2] - h[0]) / 2 * t + ((h[0] + h[2]) / 2 - h[1]) * t * t;
-}
 
 static float bounded(float v)
 {
@@ -256,7 +271,7 @@ static float rate_curve(const scene *s, const float h[3])
     float sum = 0;
 
     for (int i = 0; i < COLUMNS; i++) {
-        const float y = curve(h, column * (float)(i - COLUMNS / 2)) / row + ROWS / 2;
+        const float y = zn_lid_at(h, column * (float)(i - COLUMNS / 2)) / row + ROWS / 2;
 
         sum += s->lid[i * ROWS + (int)within(y + 0.5f, 0, ROWS - 1)];
     }
@@ -312,6 +327,64 @@ static void agree(zn_eyes *eyes)
         wider->upper[k] += lower;
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Above the lower edge of the lashes it becomes lighter where skin begins. */
+static float find_lash(const zn_eye *eye, const float *light, const circle *c)
+{
+    const float near = 0.1f, step = 0.05f;
+    float best = -9, found = 0;
+
+    for (int k = 0; (float)k * step < lash_most + step / 2; k++) {
+        const float above = step * (float)k, odd_by = above - lash_usual;
+        float score = -lash_odd * odd_by * odd_by;
+
+        for (int i = -4; i <= 4; i++) {
+            const float x = 0.2f * (float)i, px = c->x + c->r * x, y = zn_lid_at(eye->upper, x) - above;
+
+            score += bounded(at(light, px, c->y + c->r * (y - near)) - at(light, px, c->y + c->r * (y + near))) / 9;
+        }
+        if (score > best) {
+            best = score;
+            found = above;
+        }
+    }
+    return found;
+}
+
+/* The colours of rings are about the medians of what is seen of them between the lids, or of their lower halves. */
+static void find_rings(zn_eye *eye, const scene *s, int e, const circle *c)
+{
+    for (int k = 0; k < ZN_RINGS; k++)
+        for (int channel = 0; channel < 3; channel++) {
+            const float away = ZN_RING_STEP * (float)k;
+            float seen[ANGLES], lower[ANGLES]; /* half of which are used */
+            int n = 0, n_lower = 0;
+
+            for (int a = 0; a < ANGLES; a++) {
+                const double angle = turn * (a + 0.5) / ANGLES;
+                const float x = away * (float)cos(angle), y = away * (float)sin(angle);
+                const float v = channel_at(s->rgb[e] + channel, c->x + c->r * x, c->y + c->r * y);
+
+                if (y >= 0)
+                    lower[n_lower++] = v;
+                if (y > zn_lid_at(eye->upper, x) + ring_inset && y < zn_lid_at(eye->lower, x) - ring_inset)
+                    seen[n++] = v;
+            }
+            if (n < ANGLES / 8) {
+                n = n_lower;
+                memcpy(seen, lower, sizeof lower);
+            }
+            qsort(seen, (size_t)n, sizeof *seen, by_value);
+            eye->ring[k][channel] = seen[(int)(ring_rank * (float)n)];
+        }
+}
+
 bool zn_eyes_find(zn_eyes *eyes, const zn_square *square, const zn_patch *patch, const zn_workers *workers)
 {
     scene *s = malloc(sizeof *s);
@@ -333,6 +406,10 @@ bool zn_eyes_find(zn_eyes *eyes, const zn_square *square, const zn_patch *patch,
         find_lids(eye, s, e, found + e);
     }
     agree(eyes);
+    for (int e = 0; e < 2; e++) {
+        eyes->eye[e].lash = find_lash(eyes->eye + e, s->light[e], found + e);
+        find_rings(eyes->eye + e, s, e, found + e);
+    }
     free(s);
     return true;
 }
@@ -351,8 +428,8 @@ static float share_at(float x)
  * open.  Beyond the corners the lids are a small gap around the middle. */
 static float way_of_lids(const zn_eye *eye, float x, float y)
 {
-    const float middle = (curve(eye->lower, x) + curve(eye->upper, x)) / 2,
-                height = 2 * (curve(eye->lower, x) - middle);
+    const float middle = (zn_lid_at(eye->lower, x) + zn_lid_at(eye->upper, x)) / 2,
+                height = 2 * (zn_lid_at(eye->lower, x) - middle);
     const float half = (height + sqrtf(height * height + 4 * gap * gap)) / 4,
                 highest_half = (eye->lower[1] - eye->upper[1]) / 2;
     const float share = share_at(x), down = eye->shut[0] * fminf(share, narrows * half / fmaxf(highest_half, half));
@@ -402,15 +479,15 @@ static void follow_lids(zn_eyes *eyes, const zn_face_field *field, int side)
             const zn_eye *eye = eyes->eye + e;
             const float x = 0.4f * (float)k;
 
-            shuts += (way_of_edge(eye, field, side, x, curve(eye->upper, x)) -
-                      way_of_edge(eye, field, side, x, curve(eye->lower, x))) /
+            shuts += (way_of_edge(eye, field, side, x, zn_lid_at(eye->upper, x)) -
+                      way_of_edge(eye, field, side, x, zn_lid_at(eye->lower, x))) /
                 10;
         }
     for (int e = 0; e < 2; e++) {
         zn_eye *eye = eyes->eye + e;
         const float height = fmaxf(eye->lower[1] - eye->upper[1], 0), *h = eye->upper;
         const float wanted = -eyes->opens * (eyes->opens < 0 ? shuts_usual * height : opens_usual);
-        const float bend = ((h[0] + h[2]) / 2 - h[1]) / (side_x * side_x) * corners * corners;
+        const float bend = ((h[0] + h[2]) / 2 - h[1]) / (ZN_LID_X * ZN_LID_X) * corners * corners;
         const float low = eyes->opens < 0 ? 0 : -fminf(fmaxf(h[1] - highest, 0.1f), opens_most * height);
         const float furthest =
             fminf(shuts_most * height, fmaxf(height - narrowest, at_least * height) / (1 + lower_part));
@@ -421,6 +498,8 @@ static void follow_lids(zn_eyes *eyes, const zn_face_field *field, int side)
         eye->way[0] = eye->way[1] = 0;
         eye->scale = 1;
     }
+    if (eyes->opens > 0)
+        eyes->eye[0].shut[0] = eyes->eye[1].shut[0] = (eyes->eye[0].shut[0] + eyes->eye[1].shut[0]) / 2;
 }
 
 /* Eyeballs move with their surroundings.  They become as much larger as both eyes do on average, but not smaller. */
@@ -460,94 +539,4 @@ void zn_eyes_move(float *f, const zn_eyes *eyes, double u, double v)
     f[3] = f[4] = 0;
     if (fabs(x) < reach && fabs(y) < reach)
         f[4] = way_of_lids(eye, (float)x, (float)y) * (float)eye->radius;
-}
-
-/* ---- eyeballs ---------------------------------------------------------------------------------------------------- */
-
-/* 1 inside of the opening, 0 at the edges of lids and beyond. */
-static float open_at(const zn_eye *eye, float x, float y)
-{
-    const float above = y - curve(eye->upper, x) - inset, below = curve(eye->lower, x) - y - inset;
-
-    return zn_rise(above / ramp) * zn_rise(below / ramp) * (1 - zn_rise((fabsf(x) - wide[0]) / (wide[1] - wide[0])));
-}
-
-static void sample_eye(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y)
-{
-    view->sample(rgb, view->cookie, eye->x + eye->radius * (double)x, eye->y + eye->radius * (double)y);
-}
-
-/* What lies under the upper lid is like what is as far from the centre at both sides of it, just below the lid.  The depth below the lid
- * of what is taken. */
-static float sample_hidden(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y)
-{
-    const float away = fminf(hypotf(x, y), farthest), right = zn_rise(0.5f + x / (2 * blends));
-    const float lowest = curve(eye->lower, x) - inset - ramp;
-    const float plain = zn_rise((1 - away) / blends); /* in an iris, where one side may have a highlight */
-    float depth = 0, both[2][3];
-
-    for (int k = 0; k < 2; k++) {
-        const float part = k ? right : 1 - right;
-        float at_y = curve(eye->upper, x) + inset + ramp, at_x = x;
-
-        for (int n = 0; n < 3 && away > fabsf(at_y); n++) {
-            at_x = (k ? 1.0f : -1.0f) * sqrtf(away * away - at_y * at_y);
-            at_y = fmaxf(y, curve(eye->upper, at_x) + inset + ramp);
-        }
-        at_y = fminf(at_y, fmaxf(lowest, y));
-        sample_eye(both[k], eye, view, at_x, at_y);
-        depth += part * (at_y - curve(eye->upper, at_x));
-    }
-    for (int c = 0; c < 3; c++) {
-        const float mean = both[0][c] + right * (both[1][c] - both[0][c]);
-
-        rgb[c] = mean + plain * (fminf(both[0][c], both[1][c]) - mean);
-    }
-    return depth;
-}
-
-/* The eyeball at a place, as it was there, or behind lids as it may be; the depth below the lid of what is taken.  from: that of
- * what the moved picture has there; where the lid has risen, its fringe is hidden, too. */
-static float sample_eyeball(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y, float from)
-{
-    const float lowest = fmaxf(curve(eye->lower, x) - inset, curve(eye->upper, x)), depth = y - curve(eye->upper, x);
-    const float part = fminf(fmaxf(3 * (from - depth), 0), 1), ends[2] = { part * inset, inset + part * ramp };
-    const float seen = zn_rise((depth - ends[0]) / (ends[1] - ends[0]));
-    float hidden[3], other;
-
-    sample_eye(rgb, eye, view, x, fminf(y, lowest));
-    if (seen >= 1)
-        return depth;
-    other = sample_hidden(hidden, eye, view, x, y);
-    for (int c = 0; c < 3; c++)
-        rgb[c] = hidden[c] + seen * (rgb[c] - hidden[c]);
-    return other + seen * (depth - other);
-}
-
-/* The light that an upper lid leaves so far below its edge. */
-static float shade_at(float below)
-{
-    return 1 - shade * expf(-fmaxf(below, 0) / shades);
-}
-
-void zn_eyes_show(float rgb[3], const zn_eyes *eyes, const zn_moved_view *view)
-{
-    const zn_eye *eye = eyes->eye + (view->own[0] > 0.5);
-    const double dx = (view->own[0] - eye->x) / eye->radius, dy = (view->own[1] - eye->y) / eye->radius;
-    float opens, light, depth, from, x_from, y_from, bx, by, eyeball[3];
-
-    if (!eyes->found || !(fabs(dx) < reach && fabs(dy) < reach))
-        return;
-    x_from = (float)((view->x - eye->x) / eye->radius);
-    y_from = (float)((view->y - eye->y) / eye->radius);
-    opens = open_at(eye, x_from, y_from);
-    if (opens <= 0)
-        return;
-    bx = (float)(dx * eye->scale + eye->way[0] / eye->radius);
-    by = (float)(dy * eye->scale + eye->way[1] / eye->radius);
-    from = y_from - curve(eye->upper, x_from);
-    depth = sample_eyeball(eyeball, eye, view, bx, by, from);
-    light = fminf(shade_at(from) / shade_at(depth), brighter);
-    for (int c = 0; c < 3; c++)
-        rgb[c] += opens * (light * eyeball[c] - rgb[c]);
 }

@@ -16,6 +16,17 @@ static const double upper = -0.7,
                     lower =
                         0.9; /* of lids above and below the centre of the iris, in radii; corners are 2.3 beside it */
 
+static const double flash[2] = { -0.3, -0.3 }, flash_radius = 0.13; /* a highlight */
+static const double tear = 0.65;                                    /* below it an iris reflects the lower lid */
+
+typedef enum looks {
+    PLAIN,
+    FLASH,
+    PUPIL,
+    DIM,
+    SHUT
+} looks; /* with a highlight; a large, dark pupil; a grey white; shut eyes */
+
 static zn_session *session;
 static float face[W * H * 3];
 
@@ -28,24 +39,25 @@ static void place(double *u, double *v, int i)
     *v = (square.cos * b - square.sin * a) / square.size + 0.5;
 }
 
-/* Skin, lashes, white, iris or pupil, at x, y of an eye. */
-static void paint(float rgb[3], double x, double y)
+/* Skin, lashes, white, iris, pupil, highlight, reflection or a light iris, at x, y of an eye. */
+static void paint(float rgb[3], double x, double y, looks look)
 {
-    static const float tones[][3] = { { 0.8f, 0.6f, 0.5f },
-                                      { 0.2f, 0.15f, 0.12f },
-                                      { 0.85f, 0.82f, 0.8f },
-                                      { 0.35f, 0.3f, 0.25f },
-                                      { 0.08f, 0.08f, 0.08f } };
+    static const float tones[][3] = { { 0.8f, 0.6f, 0.5f },   { 0.2f, 0.15f, 0.12f },  { 0.85f, 0.82f, 0.8f },
+                                      { 0.35f, 0.3f, 0.25f }, { 0.08f, 0.08f, 0.08f }, { 0.98f, 0.98f, 0.98f },
+                                      { 0.75f, 0.72f, 0.7f }, { 0.6f, 0.6f, 0.62f },   { 0.48f, 0.42f, 0.38f } };
     const double corner = 0.2, share = 1 - x * x / (2.3 * 2.3), distance = hypot(x, y);
     const double top = corner + (upper - corner) * share, bottom = corner + (lower - corner) * share;
-    const int inside = distance < 0.4 ? 4 : distance < 1 ? 3 : 2;
-    const int what = share <= 0 || y > bottom || y < top - 0.25 ? 0 : y < top ? 1 : inside;
+    const bool lit = look == FLASH && hypot(x - flash[0], y - flash[1]) < flash_radius;
+    const int iris = look == PUPIL ? 7 : look == FLASH && y > tear ? 6 : 3, white = look == DIM ? 8 : 2;
+    const int inside = lit ? 5 : distance < (look == PUPIL ? 0.72 : 0.4) ? 4 : distance < 1 ? iris : white;
+    const int open = share <= 0 || y > bottom || y < top - 0.25 ? 0 : y < top ? 1 : inside;
+    const int what = look == SHUT ? share > 0 && fabs(y - bottom) < 0.12 : open;
 
     for (int c = 0; c < 3; c++)
         rgb[c] = tones[what][c] + (what == 3 ? 0.05f * (float)sin(9 * atan2(y, x)) : 0);
 }
 
-static void make_face(void)
+static void make_face(float *pixels, looks look)
 {
     for (int i = 0; i < W * H; i++) {
         double u, v;
@@ -53,9 +65,9 @@ static void make_face(void)
 
         place(&u, &v, i);
         e = u > 0.5;
-        paint(face + i * 3, (u - true_eye[e][0]) / radius, (v - true_eye[e][1]) / radius);
+        paint(pixels + i * 3, (u - true_eye[e][0]) / radius, (v - true_eye[e][1]) / radius, look);
         for (int c = 0; c < 3; c++)
-            face[i * 3 + c] += (float)(0.01 * zn_normal(5, (uint64_t)(i * 3 + c), 0));
+            pixels[i * 3 + c] += (float)(0.01 * zn_normal(5, (uint64_t)(i * 3 + c), 0));
     }
 }
 
@@ -81,6 +93,29 @@ static void test_found(void)
         CHECK(fabs(eye->radius / radius - 1) < 0.1, "eye %d: radius %g", e, eye->radius);
         CHECK(fabs((double)eye->upper[1] - upper) < 0.25 && fabs((double)eye->lower[1] - lower) < 0.25,
               "eye %d: lids at %g, %g", e, (double)eye->upper[1], (double)eye->lower[1]);
+    }
+}
+
+/* Irises are found whose pupils have a sharper edge, or whose white is grey; none is in eyes that are shut. */
+static void test_looks(void)
+{
+    static const looks kind[] = { FLASH, PUPIL, DIM, SHUT };
+    static const char *names[] = { "a highlight", "a large pupil", "a grey white", "shut eyes" };
+    static float pixels[W * H * 3];
+
+    for (size_t k = 0; k < sizeof kind / sizeof *kind; k++) {
+        zn_eyes eyes;
+
+        make_face(pixels, kind[k]);
+        CHECK(find(&eyes, pixels, 2), "out of memory");
+        CHECK(eyes.found == (kind[k] != SHUT), "%s: found is %d", names[k], eyes.found);
+        for (int e = 0; e < 2 && kind[k] != SHUT; e++) {
+            const zn_eye *eye = eyes.eye + e;
+
+            CHECK(fabs(eye->radius / radius - 1) < 0.1, "%s: eye %d has a radius of %g", names[k], e, eye->radius);
+            CHECK(fabs(eye->x - true_eye[e][0]) < 0.15 * radius && fabs(eye->y - true_eye[e][1]) < 0.25 * radius,
+                  "%s: eye %d is off", names[k], e);
+        }
     }
 }
 
@@ -182,6 +217,37 @@ static void test_lids(void)
     free(shut);
     free(open);
     free(again);
+}
+
+/* An iris that a lid uncovers goes on as rings: without the reflection of its lower half and with its highlight where that was, not
+ * where the lid is now; lashes are dark there. */
+static void test_rings(void)
+{
+    static float pixels[W * H * 3];
+    const double rise = 0.4;
+    zn_eyes eyes;
+    float *open;
+
+    make_face(pixels, FLASH);
+    CHECK(find(&eyes, pixels, 1), "out of memory");
+    eyes.opens = 1;
+    eyes.eye[0].shut[0] = eyes.eye[1].shut[0] = (float)-rise;
+    open = pasted(pixels, &eyes, 0, 0, 1);
+    CHECK(open, "out of memory");
+    for (int i = 0; open && i < W * H; i++) {
+        double u, v, x, y;
+
+        place(&u, &v, i);
+        x = (u - true_eye[0][0]) / radius;
+        y = (v - true_eye[0][1]) / radius;
+        if (hypot(x - flash[0], y - flash[1]) < 0.5 * flash_radius)
+            CHECK(open[i * 3] > 0.7f, "a highlight is gone: %g", (double)open[i * 3]);
+        else if (hypot(x - flash[0], y - flash[1]) > 2 * flash_radius && y > -0.8 && y < -0.3 && hypot(x, y) < 0.85)
+            CHECK(open[i * 3] < 0.5f, "%g at %g, %g of an iris", (double)open[i * 3], x, y);
+        if (hypot(x, y) > 0.5 && hypot(x, y) < 0.8 && y > -0.7 && y < -0.4 && hypot(x - flash[0], y - flash[1]) > 0.3)
+            CHECK(open[i * 3] > 0.12f, "%g at %g, %g of an iris", (double)open[i * 3], x, y);
+    }
+    free(open);
 }
 
 /* An upper lid goes down in proportion to the height of the opening, and not past the lower lid beside a corner. */
@@ -290,10 +356,12 @@ int main(void)
 
     if (zn_session_open(&session, &err))
         return 1;
-    make_face();
+    make_face(face, PLAIN);
     RUN(test_found);
+    RUN(test_looks);
     RUN(test_none);
     RUN(test_lids);
+    RUN(test_rings);
     RUN(test_corners);
     RUN(test_follow);
     RUN(test_larger_eyes);

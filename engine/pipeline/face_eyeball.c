@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* face_eyeball.c - what is seen in the eyes of a large face when lids move over eyeballs that keep their shape.
+ *
+ *   moved picture: lids, lashes ──────────────────────────┐
+ *   eyeball, seen ──┬── eyeball ── light under the lid ───┴── opening ? eyeball less what lashes take : moved picture
+ *   rings of iris ──┘
+ *
+ * Lengths of an eye are in radii of its iris: x and y from the centre. */
+#include "face.h"
+
+#include <math.h>
+
+static const double reach = 4; /* what is further away does not move with an eye */
+/* How far from lids and from the iris an eyeball is seen, and how softly it ends; the shade of an upper lid. */
+static const float inset = 0.15f, ramp = 0.3f, wide[2] = { 1.35f, 2.1f }, shade = 0.45f, shades = 0.4f;
+/* The same below a lid that has risen; what is lighter than its iris, a highlight, is seen nearer to the lid, but not at its edge. */
+static const float risen_inset = 0.1f, risen_ramp = 0.25f, glint_inset = -0.05f, glint_ramp = 0.15f;
+static const float glint_ends[2] = { 0.8f, 1 };
+static const float farthest = 1.7f, blends = 0.3f, brighter = 1.1f; /* of what is behind a lid */
+static const float limbus[2] = { 1.1f, 1.25f };                     /* where an iris becomes white behind it, ... */
+static const float tall = 0.93f;                                    /* ... being that much higher than wide */
+static const float ring_depth = 0.6f;                               /* what depth rings have the light of */
+static const float fibres = 0.12f;                                  /* the distance of places that a mean is taken of */
+static const float coarse = 0.07f; /* what differs from rings by more is no fibre; twice as much: nothing near is */
+/* Lashes: over how much of the skin's edge a lid ends, and how far below lashes dark stays dark. */
+static const float skin_ramp = 0.12f, lash_ramp = 0.2f;
+static const float black = 0.03f; /* does not become darker */
+/* Light beside which nothing is taken for a shade, so far away, from so far below the skin of the lid on. */
+static const float glint = 0.08f, glint_near = 0.12f, glint_below[2] = { 0.15f, 0.3f };
+
+static float clamp(float v, float low, float high)
+{
+    return v > high ? high : v > low ? v : low;
+}
+
+/* 1 inside of the opening that begins so far below the curve of the upper lid, and over so much; 0 beyond lids. */
+static float open_at(const zn_eye *eye, float x, float y, float begins, float over)
+{
+    const float above = y - zn_lid_at(eye->upper, x) - begins, below = zn_lid_at(eye->lower, x) - y - inset;
+
+    return zn_rise(above / over) * zn_rise(below / ramp) * (1 - zn_rise((fabsf(x) - wide[0]) / (wide[1] - wide[0])));
+}
+
+static void sample_eye(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y)
+{
+    view->sample(rgb, view->cookie, eye->x + eye->radius * (double)x, eye->y + eye->radius * (double)y);
+}
+
+/* ---- behind a lid ------------------------------------------------------------------------------------------------ */
+
+/* The colour of the iris so far from its centre. */
+static void ring_at(float rgb[3], const zn_eye *eye, float away)
+{
+    const float t = clamp(away / ZN_RING_STEP, 0, ZN_RINGS - 1.001f);
+    const int i = (int)t;
+
+    for (int c = 0; c < 3; c++)
+        rgb[c] = eye->ring[i][c] + (t - (float)i) * (eye->ring[i + 1][c] - eye->ring[i][c]);
+}
+
+/* The photograph less rings; how much that is, or `most` if that is more. */
+static float sample_fibres(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y, float most)
+{
+    float plain[3];
+
+    sample_eye(rgb, eye, view, x, y);
+    ring_at(plain, eye, hypotf(x, y));
+    for (int c = 0; c < 3; c++)
+        rgb[c] -= plain[c];
+    return fmaxf(most, fabsf(zn_lightness(rgb)));
+}
+
+/* The fibres and grain of an iris at x, y, without what is slow, like shades, and not near what is strong: highlights and lashes. */
+static void add_fibres(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y)
+{
+    const float room = zn_rise((zn_lid_at(eye->lower, x) - inset - y) / ramp);
+    float fine[3], other[3], sum[3] = { 0, 0, 0 }, most, part;
+
+    if (room <= 0)
+        return;
+    most = sample_fibres(fine, eye, view, x, y, 0);
+    for (int k = 0; k < 16; k++) {
+        const float dx = fibres * ((float)(k % 4) - 1.5f), dy = fibres * ((float)(k / 4) - 1.5f);
+
+        most = sample_fibres(other, eye, view, x + dx, y + dy, most);
+        for (int c = 0; c < 3; c++)
+            sum[c] += other[c] / 16;
+    }
+    part = room * (1 - zn_rise(most / coarse - 1));
+    for (int c = 0; c < 3; c++)
+        rgb[c] += part * (fine[c] - sum[c]);
+}
+
+/* White is like what is as far from the centre at both sides of it, just below the lid.  The depth of what is taken. */
+static float sample_white(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y, float away)
+{
+    const float right = zn_rise(0.5f + x / (2 * blends)), lowest = zn_lid_at(eye->lower, x) - inset - ramp;
+    float depth = 0, both[2][3];
+
+    for (int k = 0; k < 2; k++) {
+        float at_y = zn_lid_at(eye->upper, x) + inset + ramp, at_x = x;
+
+        for (int n = 0; n < 3 && away > fabsf(at_y); n++) {
+            at_x = (k ? 1.0f : -1.0f) * sqrtf(away * away - at_y * at_y);
+            at_y = fmaxf(y, zn_lid_at(eye->upper, at_x) + inset + ramp);
+        }
+        at_y = fminf(at_y, fmaxf(lowest, y));
+        sample_eye(both[k], eye, view, at_x, at_y);
+        depth += (k ? right : 1 - right) * (at_y - zn_lid_at(eye->upper, at_x));
+    }
+    for (int c = 0; c < 3; c++)
+        rgb[c] = both[0][c] + right * (both[1][c] - both[0][c]);
+    return depth;
+}
+
+/* How much of what is so far from the centre is white behind a lid. */
+static float whiteness(float away)
+{
+    return zn_rise((away - limbus[0]) / (limbus[1] - limbus[0]));
+}
+
+/* What lies under the upper lid: rings, with fibres of the other side of the iris if it is `fine`, and white around them.  The depth
+ * below the lid of what is taken. */
+static float sample_hidden(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y, bool fine)
+{
+    const float away = fminf(hypotf(x, y < 0 ? tall * y : y), farthest), white = whiteness(away);
+    float depth = 0, iris[3];
+
+    ring_at(iris, eye, away);
+    if (fine && white < 1)
+        add_fibres(iris, eye, view, -x, -y);
+    depth = sample_white(rgb, eye, view, x, y, away);
+    for (int c = 0; c < 3; c++)
+        rgb[c] = iris[c] + white * (rgb[c] - iris[c]);
+    return ring_depth + white * (depth - ring_depth);
+}
+
+/* ---- eyeballs ---------------------------------------------------------------------------------------------------- */
+
+/* The eyeball at a place, as it was there, or behind lids as it may be; the depth below the lid of what is taken.  from: that of
+ * what the moved picture has there; where the lid has risen, its fringe is hidden, too, but for highlights. */
+static float sample_eyeball(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y, float from)
+{
+    const float top = zn_lid_at(eye->upper, x), depth = y - top, lowest = fmaxf(zn_lid_at(eye->lower, x) - inset, top);
+    const float risen = fminf(fmaxf(3 * (from - depth), 0), 1);
+    const float begins = risen * risen_inset, ends = inset + risen * (risen_inset + risen_ramp - inset);
+    const float seen = zn_rise((depth - begins) / (ends - begins));
+    const float iris = 1 - zn_rise((hypotf(x, y) - glint_ends[0]) / (glint_ends[1] - glint_ends[0]));
+    const float lights = fmaxf(iris * zn_rise((depth - risen * glint_inset) / glint_ramp), seen);
+    float hidden[3], other;
+
+    sample_eye(rgb, eye, view, x, fminf(y, lowest));
+    if (seen >= 1)
+        return depth;
+    other = sample_hidden(hidden, eye, view, x, y, true);
+    for (int c = 0; c < 3; c++)
+        rgb[c] = hidden[c] + (rgb[c] > hidden[c] ? lights : seen) * (rgb[c] - hidden[c]);
+    return other + seen * (depth - other);
+}
+
+/* The light that an upper lid leaves so far below its edge. */
+static float shade_at(float below)
+{
+    return 1 - shade * expf(-fmaxf(below, 0) / shades);
+}
+
+static float light_between(float depth, float from)
+{
+    return fminf(shade_at(from) / shade_at(depth), brighter);
+}
+
+static float part_of(float v, float of)
+{
+    return clamp((v + black) / (fmaxf(of, 0) + black), 0, 1);
+}
+
+/* The most by which it is lighter around a place than a colour is. */
+static float lights_near(const zn_eye *eye, const zn_moved_view *view, float x, float y, const float rgb[3])
+{
+    static const float around[8][2] = { { 1, 0 },  { 0.7f, 0.7f },   { 0, 1 },  { -0.7f, 0.7f },
+                                        { -1, 0 }, { -0.7f, -0.7f }, { 0, -1 }, { 0.7f, -0.7f } };
+    float most = 0;
+
+    for (int k = 0; k < 8; k++) {
+        float other[3];
+
+        sample_eye(other, eye, view, x + glint_near * around[k][0], y + glint_near * around[k][1]);
+        most = fmaxf(most, zn_lightness(other) - zn_lightness(rgb));
+    }
+    return most;
+}
+
+/* What a lid and its lashes leave of the light at a place that moves with them, 0..1; rgb: what is there.  Of an iris they leave the
+ * same of each colour; a highlight moves with the eyeball, and so does the dark edge that sharpened ones have. */
+static void find_part(float part[3], const float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y)
+{
+    const float from = y - zn_lid_at(eye->upper, x), white = whiteness(hypotf(x, y));
+    const float below = (from + eye->lash - glint_below[0]) / (glint_below[1] - glint_below[0]);
+    float plain[3], all, light, lit;
+
+    light = light_between(sample_hidden(plain, eye, view, x, y, false), from);
+    all = part_of(zn_lightness(rgb), light * zn_lightness(plain));
+    lit = zn_rise(lights_near(eye, view, x, y, plain) / glint - 1) * zn_rise(below);
+    for (int c = 0; c < 3; c++) {
+        part[c] = all + white * (part_of(rgb[c], light * plain[c]) - all);
+        part[c] += lit * (1 - part[c]);
+    }
+}
+
+/* Where a lid rises, all that is below its skin is the eyeball, less what lashes take of its light; what they hide is not lighter than
+ * they are.  rgb: the moved picture, of x, y; opens: how much of the eyeball is far from lashes. */
+static void show_below(float rgb[3], const float eyeball[3], float opens, const zn_eye *eye, const zn_moved_view *view,
+                       float x, float y)
+{
+    const float lash = 1 - zn_rise((y - zn_lid_at(eye->upper, x)) / lash_ramp);
+    const float edge = open_at(eye, x, y, -eye->lash, skin_ramp);
+    float part[3], shown[3], dark;
+
+    if (edge <= 0)
+        return;
+    find_part(part, rgb, eye, view, x, y);
+    for (int c = 0; c < 3; c++)
+        shown[c] = eyeball[c] * (part[c] + opens * (1 - part[c]));
+    dark = 1 + lash * (part_of(zn_lightness(rgb), zn_lightness(shown)) - 1);
+    for (int c = 0; c < 3; c++)
+        rgb[c] += edge * (dark * shown[c] - rgb[c]);
+}
+
+void zn_eyes_show(float rgb[3], const zn_eyes *eyes, const zn_moved_view *view)
+{
+    const zn_eye *eye = eyes->eye + (view->own[0] > 0.5);
+    const double dx = (view->own[0] - eye->x) / eye->radius, dy = (view->own[1] - eye->y) / eye->radius;
+    float opens, edge, rises, light, from, x, y, bx, by, eyeball[3], below[3] = { rgb[0], rgb[1], rgb[2] };
+
+    if (!eyes->found || !(fabs(dx) < reach && fabs(dy) < reach))
+        return;
+    x = (float)((view->x - eye->x) / eye->radius);
+    y = (float)((view->y - eye->y) / eye->radius);
+    bx = (float)(dx * eye->scale + eye->way[0] / eye->radius);
+    by = (float)(dy * eye->scale + eye->way[1] / eye->radius);
+    opens = open_at(eye, x, y, inset, ramp);
+    edge = open_at(eye, x, y, -eye->lash, skin_ramp);
+    rises = clamp(3 * (y - by), 0, 1);
+    if (opens <= 0 && (edge <= 0 || rises <= 0))
+        return;
+    from = y - zn_lid_at(eye->upper, x);
+    light = light_between(sample_eyeball(eyeball, eye, view, bx, by, from), from);
+    for (int c = 0; c < 3; c++)
+        eyeball[c] *= light;
+    if (opens < 1 && rises > 0)
+        show_below(below, eyeball, opens, eye, view, x, y);
+    for (int c = 0; c < 3; c++) {
+        rgb[c] += opens * (eyeball[c] - rgb[c]);
+        if (opens < 1 && rises > 0)
+            rgb[c] += rises * (below[c] - rgb[c]);
+    }
+}
