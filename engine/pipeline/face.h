@@ -297,7 +297,10 @@ bool zn_eyes_find(zn_eyes *eyes, const zn_square *square, const zn_patch *patch,
 void zn_eyes_follow(zn_eyes *eyes, const zn_face_field *field, int side);
 /* f, the field at u, v, moves with the lids alone, if nothing else moves. */
 void zn_eyes_move(float *f, const zn_eyes *eyes, double u, double v);
-/* rgb, of the moved picture, becomes what is seen there if that is an eyeball. */
+/* By how much the skin of an upper lid is stretched at a place, in radii from the centre; the y that it would come from if the lid moved as
+ * a whole. */
+float zn_eye_stretch(float *along, const zn_eye *eye, float x, float y);
+/* rgb, of the moved picture, becomes what is seen there if that is an eyeball or a lid (face_eyeball.c). */
 void zn_eyes_show(float rgb[3], const zn_eyes *eyes, const zn_moved_view *view);
 
 /* ---- the relief of a picture that moves (face_relief.c) ------------------------------------------------------------------ */

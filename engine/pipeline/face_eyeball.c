@@ -24,6 +24,10 @@ static const float fibres = 0.12f;                                  /* the dista
 static const float coarse = 0.07f; /* what differs from rings by more is no fibre; twice as much: nothing near is */
 /* Lashes: over how much of the skin's edge a lid ends, and how far below lashes dark stays dark. */
 static const float skin_ramp = 0.12f, lash_ramp = 0.2f;
+static const float falls_below = 0.05f; /* where a lid that has fallen ends, below the edge of its lashes */
+/* Skin that a lid stretches by so much keeps its grain: what is finer than a mean of places so far apart, in parts of the frame, if it is
+ * not as strong as hairs. */
+static const float stretched[2] = { 1.12f, 1.35f }, grain_step = 0.002f, hairs = 0.08f;
 static const float black = 0.03f; /* does not become darker */
 /* Light beside which nothing is taken for a shade, so far away, from so far below the skin of the lid on. */
 static const float glint = 0.08f, glint_near = 0.12f, glint_below[2] = { 0.15f, 0.3f };
@@ -207,17 +211,51 @@ static void find_part(float part[3], const float rgb[3], const zn_eye *eye, cons
     }
 }
 
-/* Where a lid rises, all that is below its skin is the eyeball, less what lashes take of its light; what they hide is not lighter than
- * they are.  rgb: the moved picture, of x, y; opens: how much of the eyeball is far from lashes. */
-static void show_below(float rgb[3], const float eyeball[3], float opens, const zn_eye *eye, const zn_moved_view *view,
-                       float x, float y)
+/* ---- lids -------------------------------------------------------------------------------------------------------- */
+
+/* What is finer than the mean around a place; how large the largest of it is there. */
+static float sample_grain(float grain[3], const zn_eye *eye, const zn_moved_view *view, float x, float y)
+{
+    const float step = grain_step / (float)eye->radius;
+    float most = 0, mean[3] = { 0, 0, 0 }, around[16][3];
+
+    for (int k = 0; k < 16; k++) {
+        sample_eye(around[k], eye, view, x + step * ((float)(k % 4) - 1.5f), y + step * ((float)(k / 4) - 1.5f));
+        for (int c = 0; c < 3; c++)
+            mean[c] += around[k][c] / 16;
+    }
+    for (int k = 0; k < 16; k++)
+        most = fmaxf(most, fabsf(zn_lightness(around[k]) - zn_lightness(mean)));
+    sample_eye(grain, eye, view, x, y);
+    for (int c = 0; c < 3; c++)
+        grain[c] -= mean[c];
+    return most;
+}
+
+/* The skin of a lid that closes is stretched, but not its grain, which is that at the same distance from the lid's edge.  own: the place;
+ * x, y: where it is moved from, and rgb what is there. */
+static void keep_grain(float rgb[3], const zn_eye *eye, const zn_moved_view *view, const float own[2], float x, float y)
+{
+    float along, part, most, grain[3], other[3];
+
+    part = zn_rise((zn_eye_stretch(&along, eye, own[0], own[1]) - stretched[0]) / (stretched[1] - stretched[0]));
+    if (part <= 0)
+        return;
+    most = fmaxf(sample_grain(other, eye, view, x, y), sample_grain(grain, eye, view, own[0], along));
+    part *= 1 - zn_rise(most / hairs - 1);
+    for (int c = 0; c < 3; c++) /* the variance stays */
+        rgb[c] += sqrtf(part) * grain[c] + (sqrtf(1 - part) - 1) * other[c];
+}
+
+/* Where a lid has moved: what is below its skin, or below its lashes if it has fallen, is the eyeball, less what lashes take of its
+ * light; what they hide is not lighter than they are.  rgb: the moved picture, of x, y; opens: how much of the eyeball is far from
+ * lashes; edge: how much is not the lid. */
+static void show_below(float rgb[3], const float eyeball[3], float opens, float edge, const zn_eye *eye,
+                       const zn_moved_view *view, float x, float y)
 {
     const float lash = 1 - zn_rise((y - zn_lid_at(eye->upper, x)) / lash_ramp);
-    const float edge = open_at(eye, x, y, -eye->lash, skin_ramp);
     float part[3], shown[3], dark;
 
-    if (edge <= 0)
-        return;
     find_part(part, rgb, eye, view, x, y);
     for (int c = 0; c < 3; c++)
         shown[c] = eyeball[c] * (part[c] + opens * (1 - part[c]));
@@ -226,32 +264,40 @@ static void show_below(float rgb[3], const float eyeball[3], float opens, const 
         rgb[c] += edge * (dark * shown[c] - rgb[c]);
 }
 
+/* As much of it as the lid has moved relative to the eyeball, which is at bx, by of the picture. */
+static void show_eyeball(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y, float bx,
+                         float by)
+{
+    const float opens = open_at(eye, x, y, inset, ramp), moves = clamp(3 * fabsf(y - by), 0, 1);
+    const float edge = opens < 1 && moves > 0 ? open_at(eye, x, y, y > by ? -eye->lash : falls_below, skin_ramp) : 0;
+    const float from = y - zn_lid_at(eye->upper, x);
+    float light, eyeball[3], below[3] = { rgb[0], rgb[1], rgb[2] };
+
+    if (opens <= 0 && edge <= 0)
+        return;
+    light = light_between(sample_eyeball(eyeball, eye, view, bx, by, from), from);
+    for (int c = 0; c < 3; c++)
+        eyeball[c] *= light;
+    if (edge > 0)
+        show_below(below, eyeball, opens, edge, eye, view, x, y);
+    for (int c = 0; c < 3; c++) {
+        rgb[c] += opens * (eyeball[c] - rgb[c]);
+        if (edge > 0)
+            rgb[c] += moves * (below[c] - rgb[c]);
+    }
+}
+
 void zn_eyes_show(float rgb[3], const zn_eyes *eyes, const zn_moved_view *view)
 {
     const zn_eye *eye = eyes->eye + (view->own[0] > 0.5);
     const double dx = (view->own[0] - eye->x) / eye->radius, dy = (view->own[1] - eye->y) / eye->radius;
-    float opens, edge, rises, light, from, x, y, bx, by, eyeball[3], below[3] = { rgb[0], rgb[1], rgb[2] };
+    const float x = (float)((view->x - eye->x) / eye->radius), y = (float)((view->y - eye->y) / eye->radius);
+    const float own[2] = { (float)dx, (float)dy };
 
     if (!eyes->found || !(fabs(dx) < reach && fabs(dy) < reach))
         return;
-    x = (float)((view->x - eye->x) / eye->radius);
-    y = (float)((view->y - eye->y) / eye->radius);
-    bx = (float)(dx * eye->scale + eye->way[0] / eye->radius);
-    by = (float)(dy * eye->scale + eye->way[1] / eye->radius);
-    opens = open_at(eye, x, y, inset, ramp);
-    edge = open_at(eye, x, y, -eye->lash, skin_ramp);
-    rises = clamp(3 * (y - by), 0, 1);
-    if (opens <= 0 && (edge <= 0 || rises <= 0))
-        return;
-    from = y - zn_lid_at(eye->upper, x);
-    light = light_between(sample_eyeball(eyeball, eye, view, bx, by, from), from);
-    for (int c = 0; c < 3; c++)
-        eyeball[c] *= light;
-    if (opens < 1 && rises > 0)
-        show_below(below, eyeball, opens, eye, view, x, y);
-    for (int c = 0; c < 3; c++) {
-        rgb[c] += opens * (eyeball[c] - rgb[c]);
-        if (opens < 1 && rises > 0)
-            rgb[c] += rises * (below[c] - rgb[c]);
-    }
+    if (eyes->opens < 0)
+        keep_grain(rgb, eye, view, own, x, y);
+    show_eyeball(rgb, eye, view, x, y, (float)(dx * eye->scale + eye->way[0] / eye->radius),
+                 (float)(dy * eye->scale + eye->way[1] / eye->radius));
 }

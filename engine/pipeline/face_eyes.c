@@ -45,7 +45,7 @@ static const float lash_usual = 0.3f, lash_most = 0.5f,
                    lash_odd = 0.5f; /* lashes above the edge; less score of others */
 static const float corners = 2.45f, ending[2] = { 2.2f, 3.4f }, gap = 0.1f; /* how a motion ends beside an eye */
 /* How far from lids skin moves with them, and how much more than they do. */
-static const float fades[2] = { 1.5f, 1.8f };
+static const float fades[2] = { 1.1f, 1.5f };
 static const float narrows =
     1.3f; /* the part that closes beside the middle of an opening, relative to that in the middle, at most */
 static const float reaches = 1.5f; /* how far from a lid it is looked for where a field takes it */
@@ -424,9 +424,14 @@ static float share_at(float x)
     return (share + sqrtf(share * share + 0.01f)) / 2 * (1 - zn_rise((fabsf(x) - ending[0]) / (ending[1] - ending[0])));
 }
 
-/* Where y of an eye comes from, relative to it.  Lids close in proportion to the height of the opening at x, so that its corners stay
- * open.  Beyond the corners the lids are a small gap around the middle. */
-static float way_of_lids(const zn_eye *eye, float x, float y)
+typedef struct
+    motion { /* of the lids at x: where their edges go to, and by how much the upper one goes down and the lower one up */
+    float top, bottom, down, up;
+} motion;
+
+/* Lids close in proportion to the height of the opening at x, so that its corners stay open.  Beyond the corners the lids are a small
+ * gap around the middle. */
+static motion motion_at(const zn_eye *eye, float x)
 {
     const float middle = (zn_lid_at(eye->lower, x) + zn_lid_at(eye->upper, x)) / 2,
                 height = 2 * (zn_lid_at(eye->lower, x) - middle);
@@ -435,13 +440,29 @@ static float way_of_lids(const zn_eye *eye, float x, float y)
     const float share = share_at(x), down = eye->shut[0] * fminf(share, narrows * half / fmaxf(highest_half, half));
     const float top = middle - half + down;
     const float bottom = fmaxf(middle + half - eye->shut[1] * share, top + fminf(gap, 2 * half));
-    const float up = middle + half - bottom;
 
-    if (y <= top)
-        return -down * zn_rise(1 - (top - y) / (fades[0] + fades[1] * fabsf(down)));
-    if (y >= bottom)
-        return up * zn_rise(1 - (y - bottom) / (fades[0] + fades[1] * fabsf(up)));
-    return -down + (down + up) * (y - top) / (bottom - top);
+    return (motion){ top, bottom, down, middle + half - bottom };
+}
+
+/* Where y of an eye comes from, relative to it.  Lashes move with the edges of their lids. */
+static float way_of_lids(const zn_eye *eye, float x, float y)
+{
+    const motion m = motion_at(eye, x);
+
+    if (y <= m.top)
+        return -m.down * zn_rise(1 - (m.top - y) / (fades[0] + fades[1] * fabsf(m.down)));
+    if (y >= m.bottom)
+        return m.up * zn_rise(1 - (y - m.bottom) / (fades[0] + fades[1] * fabsf(m.up)));
+    return -m.down + (m.down + m.up) * zn_rise((y - m.top) / (m.bottom - m.top));
+}
+
+float zn_eye_stretch(float *along, const zn_eye *eye, float x, float y)
+{
+    const motion m = motion_at(eye, x);
+    const float step = 0.05f, slope = (way_of_lids(eye, x, y + step) - way_of_lids(eye, x, y - step)) / (2 * step);
+
+    *along = y - m.down;
+    return y < m.top - step ? 1 / fmaxf(1 + slope, 0.1f) : 1;
 }
 
 /* Where a field takes an edge of a lid to, at x, relative to it. */

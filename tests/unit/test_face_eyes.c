@@ -250,6 +250,41 @@ static void test_rings(void)
     free(open);
 }
 
+/* A lid that goes down leaves a highlight where it is, and covers it; its skin is stretched, but not the grain of it. */
+static void test_lid(void)
+{
+    static float pixels[W * H * 3];
+    double along = 0, across = 0;
+    zn_eyes eyes;
+    float *shut;
+
+    make_face(pixels, FLASH);
+    CHECK(find(&eyes, pixels, 1), "out of memory");
+    eyes.opens = -1;
+    eyes.eye[0].shut[0] = eyes.eye[1].shut[0] = 0.7f;
+    shut = pasted(pixels, &eyes, 0, 0, 1);
+    CHECK(shut, "out of memory");
+    for (int i = 0; shut && i < W * H; i++) {
+        double u, v, x, y;
+
+        place(&u, &v, i);
+        x = (u - true_eye[0][0]) / radius;
+        y = (v - true_eye[0][1]) / radius;
+        if (y > 0.1 && y < tear - 0.1 && fabs(x) < 0.6)
+            CHECK(shut[i * 3] < 0.55f, "a highlight of %g moves with the lid", (double)shut[i * 3]);
+        if (fabs(x) < 0.8 && y > -1.5 && y < -0.6)
+            for (int c = 0; c < 3; c++) {
+                const double beside = (double)(shut[(i + 1) * 3 + c] - shut[i * 3 + c]);
+                const double below = (double)(shut[(i + W) * 3 + c] - shut[i * 3 + c]);
+
+                across += beside * beside;
+                along += below * below;
+            }
+    }
+    CHECK(along > 0.8 * across, "grain is stretched: %g of %g", along, across);
+    free(shut);
+}
+
 /* An upper lid goes down in proportion to the height of the opening, and not past the lower lid beside a corner. */
 static void test_corners(void)
 {
@@ -362,6 +397,7 @@ int main(void)
     RUN(test_none);
     RUN(test_lids);
     RUN(test_rings);
+    RUN(test_lid);
     RUN(test_corners);
     RUN(test_follow);
     RUN(test_larger_eyes);
