@@ -26,8 +26,8 @@ static const float coarse = 0.07f; /* what differs from rings by more is no fibr
 static const float skin_ramp = 0.12f, lash_ramp = 0.2f;
 static const float falls_below = 0.05f; /* where a lid that has fallen ends, below the edge of its lashes */
 /* Skin that a lid stretches by so much keeps its grain: what is finer than a mean of places so far apart, in parts of the frame, if it is
- * not as strong as hairs. */
-static const float stretched[2] = { 1.12f, 1.35f }, grain_step = 0.002f, hairs = 0.08f;
+ * not as strong as hairs, and has no direction, like folds. */
+static const float stretched[2] = { 1.12f, 1.35f }, grain_step = 0.002f, hairs = 0.08f, folds[2] = { 0.6f, 0.9f };
 static const float black = 0.03f; /* does not become darker */
 /* Light beside which nothing is taken for a shade, so far away, from so far below the skin of the lid on. */
 static const float glint = 0.08f, glint_near = 0.12f, glint_below[2] = { 0.15f, 0.3f };
@@ -213,36 +213,59 @@ static void find_part(float part[3], const float rgb[3], const zn_eye *eye, cons
 
 /* ---- lids -------------------------------------------------------------------------------------------------------- */
 
-/* What is finer than the mean around a place; how large the largest of it is there. */
+/* 0 of values [4][4] that change in all directions, 1 of lines: the coherence of the covariance of their slopes. */
+static float lines_of(const float v[16])
+{
+    float x = 0, y = 0, xx = 0, yy = 0, xy = 0;
+
+    for (int k = 0; k < 9; k++) {
+        const float *p = v + k / 3 * 4 + k % 3, dx = p[1] + p[5] - p[0] - p[4], dy = p[4] + p[5] - p[0] - p[1];
+
+        x += dx / 9;
+        y += dy / 9;
+        xx += dx * dx / 9;
+        yy += dy * dy / 9;
+        xy += dx * dy / 9;
+    }
+    xx -= x * x;
+    yy -= y * y;
+    xy -= x * y;
+    return hypotf(xx - yy, 2 * xy) / fmaxf(xx + yy, 1e-6f);
+}
+
+/* What is finer than the mean around a place; how much of it is grain, not hairs or folds. */
 static float sample_grain(float grain[3], const zn_eye *eye, const zn_moved_view *view, float x, float y)
 {
     const float step = grain_step / (float)eye->radius;
-    float most = 0, mean[3] = { 0, 0, 0 }, around[16][3];
+    float most = 0, mean[3] = { 0, 0, 0 }, light[16];
 
     for (int k = 0; k < 16; k++) {
-        sample_eye(around[k], eye, view, x + step * ((float)(k % 4) - 1.5f), y + step * ((float)(k / 4) - 1.5f));
+        float other[3];
+
+        sample_eye(other, eye, view, x + step * ((float)(k % 4) - 1.5f), y + step * ((float)(k / 4) - 1.5f));
+        light[k] = zn_lightness(other);
         for (int c = 0; c < 3; c++)
-            mean[c] += around[k][c] / 16;
+            mean[c] += other[c] / 16;
     }
     for (int k = 0; k < 16; k++)
-        most = fmaxf(most, fabsf(zn_lightness(around[k]) - zn_lightness(mean)));
+        most = fmaxf(most, fabsf(light[k] - zn_lightness(mean)));
     sample_eye(grain, eye, view, x, y);
     for (int c = 0; c < 3; c++)
         grain[c] -= mean[c];
-    return most;
+    return (1 - zn_rise(most / hairs - 1)) * (1 - zn_rise((lines_of(light) - folds[0]) / (folds[1] - folds[0])));
 }
 
 /* The skin of a lid that closes is stretched, but not its grain, which is that at the same distance from the lid's edge.  own: the place;
  * x, y: where it is moved from, and rgb what is there. */
 static void keep_grain(float rgb[3], const zn_eye *eye, const zn_moved_view *view, const float own[2], float x, float y)
 {
-    float along, part, most, grain[3], other[3];
+    float along, part, grain[3], other[3];
 
     part = zn_rise((zn_eye_stretch(&along, eye, own[0], own[1]) - stretched[0]) / (stretched[1] - stretched[0]));
     if (part <= 0)
         return;
-    most = fmaxf(sample_grain(other, eye, view, x, y), sample_grain(grain, eye, view, own[0], along));
-    part *= 1 - zn_rise(most / hairs - 1);
+    part *= sample_grain(other, eye, view, x, y);
+    part *= sample_grain(grain, eye, view, own[0], along);
     for (int c = 0; c < 3; c++) /* the variance stays */
         rgb[c] += sqrtf(part) * grain[c] + (sqrtf(1 - part) - 1) * other[c];
 }

@@ -18,6 +18,7 @@ static const double upper = -0.7,
 
 static const double flash[2] = { -0.3, -0.3 }, flash_radius = 0.13; /* a highlight */
 static const double tear = 0.65;                                    /* below it an iris reflects the lower lid */
+static const double fold = -1.6;                                    /* of the upper lid */
 
 typedef enum looks {
     PLAIN,
@@ -54,7 +55,8 @@ static void paint(float rgb[3], double x, double y, looks look)
     const int what = look == SHUT ? share > 0 && fabs(y - bottom) < 0.12 : open;
 
     for (int c = 0; c < 3; c++)
-        rgb[c] = tones[what][c] + (what == 3 ? 0.05f * (float)sin(9 * atan2(y, x)) : 0);
+        rgb[c] = tones[what][c] - (look == FLASH && fabs(y - fold) < 0.05 ? 0.15f : 0) +
+            (what == 3 ? 0.05f * (float)sin(9 * atan2(y, x)) : 0);
 }
 
 static void make_face(float *pixels, looks look)
@@ -272,7 +274,9 @@ static void test_lid(void)
         y = (v - true_eye[0][1]) / radius;
         if (y > 0.1 && y < tear - 0.1 && fabs(x) < 0.6)
             CHECK(shut[i * 3] < 0.55f, "a highlight of %g moves with the lid", (double)shut[i * 3]);
-        if (fabs(x) < 0.8 && y > -1.5 && y < -0.6)
+        if (fabs(x) < 0.3 && y > fold + 0.6 && y < fold + 0.8)
+            CHECK(shut[i * 3] > 0.74f, "a fold is seen twice: %g", (double)shut[i * 3]);
+        if (fabs(x) < 0.8 && y > -1 && y < -0.5)
             for (int c = 0; c < 3; c++) {
                 const double beside = (double)(shut[(i + 1) * 3 + c] - shut[i * 3 + c]);
                 const double below = (double)(shut[(i + W) * 3 + c] - shut[i * 3 + c]);
