@@ -18,19 +18,20 @@ static const float risen_inset = 0.1f, risen_ramp = 0.25f, glint_inset = -0.05f,
 static const float glint_ends[2] = { 0.8f, 1 };
 static const float farthest = 1.7f, blends = 0.3f, brighter = 1.1f; /* of what is behind a lid */
 static const float limbus[2] = { 1.1f, 1.25f };                     /* where an iris becomes white behind it, ... */
-static const float tall = 0.93f;                                    /* ... being that much higher than wide */
+static const float tall = 0.88f;                                    /* ... being that much higher than wide */
 static const float ring_depth = 0.6f;                               /* what depth rings have the light of */
 static const float fibres = 0.12f;                                  /* the distance of places that a mean is taken of */
-static const float coarse = 0.07f; /* what differs from rings by more is no fibre; twice as much: nothing near is */
-/* Lashes: over how much of the skin's edge a lid ends, and how far below lashes dark stays dark. */
-static const float skin_ramp = 0.12f, lash_ramp = 0.2f;
+static const float inner[2] = { 0.7f, 0.9f }; /* the inner part of an iris, where its circle need not be exact */
+static const float coarse = 0.05f;            /* the deviation of what may be fibres; of twice as much nothing is */
+/* Over how much of the skin's edge a lid ends; from how far above the edge of lashes dark does not stay dark, and over how much. */
+static const float skin_ramp = 0.12f, lash_end = 0.06f, lash_ramp = 0.2f;
 static const float falls_below = 0.05f; /* where a lid that has fallen ends, below the edge of its lashes */
 /* Skin that a lid stretches by so much keeps its grain: what is finer than a mean of places so far apart, in parts of the frame, if it is
  * not as strong as hairs, and has no direction, like folds. */
 static const float stretched[2] = { 1.12f, 1.35f }, grain_step = 0.002f, hairs = 0.08f, folds[2] = { 0.6f, 0.9f };
 static const float black = 0.03f; /* does not become darker */
 /* Light beside which nothing is taken for a shade, so far away, from so far below the skin of the lid on. */
-static const float glint = 0.08f, glint_near = 0.12f, glint_below[2] = { 0.15f, 0.3f };
+static const float glint = 0.08f, glint_near = 0.12f, glint_below[2] = { 0.1f, 0.2f };
 
 static float clamp(float v, float low, float high)
 {
@@ -62,37 +63,40 @@ static void ring_at(float rgb[3], const zn_eye *eye, float away)
         rgb[c] = eye->ring[i][c] + (t - (float)i) * (eye->ring[i + 1][c] - eye->ring[i][c]);
 }
 
-/* The photograph less rings; how much that is, or `most` if that is more. */
-static float sample_fibres(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y, float most)
+/* The photograph less rings; the square of its lightness. */
+static float sample_fibres(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y)
 {
-    float plain[3];
+    float plain[3], light;
 
     sample_eye(rgb, eye, view, x, y);
     ring_at(plain, eye, hypotf(x, y));
     for (int c = 0; c < 3; c++)
         rgb[c] -= plain[c];
-    return fmaxf(most, fabsf(zn_lightness(rgb)));
+    light = zn_lightness(rgb);
+    return light * light;
 }
 
 /* The fibres and grain of an iris at x, y, without what is slow, like shades, and not near what is strong: highlights and lashes. */
 static void add_fibres(float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y)
 {
     const float room = zn_rise((zn_lid_at(eye->lower, x) - inset - y) / ramp);
-    float fine[3], other[3], sum[3] = { 0, 0, 0 }, most, part;
+    float fine[3], other[3], mean[3] = { 0, 0, 0 }, square = 0, part;
 
     if (room <= 0)
         return;
-    most = sample_fibres(fine, eye, view, x, y, 0);
     for (int k = 0; k < 16; k++) {
         const float dx = fibres * ((float)(k % 4) - 1.5f), dy = fibres * ((float)(k / 4) - 1.5f);
 
-        most = sample_fibres(other, eye, view, x + dx, y + dy, most);
+        square += sample_fibres(other, eye, view, x + dx, y + dy) / 16;
         for (int c = 0; c < 3; c++)
-            sum[c] += other[c] / 16;
+            mean[c] += other[c] / 16;
     }
-    part = room * (1 - zn_rise(most / coarse - 1));
+    sample_fibres(fine, eye, view, x, y);
+    square -= zn_lightness(mean) * zn_lightness(mean);
+    part = room * (1 - zn_rise((hypotf(x, y) - inner[0]) / (inner[1] - inner[0])));
+    part *= 1 - zn_rise(sqrtf(fmaxf(square, 0)) / coarse - 1);
     for (int c = 0; c < 3; c++)
-        rgb[c] += part * (fine[c] - sum[c]);
+        rgb[c] += part * (fine[c] - mean[c]);
 }
 
 /* White is like what is as far from the centre at both sides of it, just below the lid.  The depth of what is taken. */
@@ -178,25 +182,30 @@ static float part_of(float v, float of)
     return clamp((v + black) / (fmaxf(of, 0) + black), 0, 1);
 }
 
-/* The most by which it is lighter around a place than a colour is. */
-static float lights_near(const zn_eye *eye, const zn_moved_view *view, float x, float y, const float rgb[3])
+/* How much of a place of the picture is near a highlight: lighter than the iris, or at its edge and beyond than white, would be. */
+static float light_near(const zn_eye *eye, const zn_moved_view *view, float x, float y, float plain)
 {
     static const float around[8][2] = { { 1, 0 },  { 0.7f, 0.7f },   { 0, 1 },  { -0.7f, 0.7f },
                                         { -1, 0 }, { -0.7f, -0.7f }, { 0, -1 }, { 0.7f, -0.7f } };
+    const float beside = zn_rise((hypotf(x, y) - inner[0]) / (inner[1] - inner[0]));
+    const float usual = plain + beside * fmaxf(zn_lightness(eye->ring[ZN_RINGS - 1]) - plain, 0);
     float most = 0;
 
-    for (int k = 0; k < 8; k++) {
+    for (int k = 0; k < 16; k++) {
+        const float away = k < 8 ? glint_near : glint_near / 2;
         float other[3];
 
-        sample_eye(other, eye, view, x + glint_near * around[k][0], y + glint_near * around[k][1]);
-        most = fmaxf(most, zn_lightness(other) - zn_lightness(rgb));
+        sample_eye(other, eye, view, x + away * around[k % 8][0], y + away * around[k % 8][1]);
+        most = fmaxf(most, zn_lightness(other) - usual);
     }
-    return most;
+    return zn_rise(most / glint - 1);
 }
 
 /* What a lid and its lashes leave of the light at a place that moves with them, 0..1; rgb: what is there.  Of an iris they leave the
- * same of each colour; a highlight moves with the eyeball, and so does the dark edge that sharpened ones have. */
-static void find_part(float part[3], const float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x, float y)
+ * same of each colour; a highlight moves with the eyeball, and so does the dark edge that sharpened ones have.  The lightness there
+ * without it. */
+static float find_part(float part[3], const float rgb[3], const zn_eye *eye, const zn_moved_view *view, float x,
+                       float y)
 {
     const float from = y - zn_lid_at(eye->upper, x), white = whiteness(hypotf(x, y));
     const float below = (from + eye->lash - glint_below[0]) / (glint_below[1] - glint_below[0]);
@@ -204,11 +213,12 @@ static void find_part(float part[3], const float rgb[3], const zn_eye *eye, cons
 
     light = light_between(sample_hidden(plain, eye, view, x, y, false), from);
     all = part_of(zn_lightness(rgb), light * zn_lightness(plain));
-    lit = zn_rise(lights_near(eye, view, x, y, plain) / glint - 1) * zn_rise(below);
+    lit = light_near(eye, view, x, y, zn_lightness(plain)) * zn_rise(below);
     for (int c = 0; c < 3; c++) {
         part[c] = all + white * (part_of(rgb[c], light * plain[c]) - all);
         part[c] += lit * (1 - part[c]);
     }
+    return zn_lightness(rgb) + lit * (light * zn_lightness(plain) - zn_lightness(rgb));
 }
 
 /* ---- lids -------------------------------------------------------------------------------------------------------- */
@@ -276,13 +286,13 @@ static void keep_grain(float rgb[3], const zn_eye *eye, const zn_moved_view *vie
 static void show_below(float rgb[3], const float eyeball[3], float opens, float edge, const zn_eye *eye,
                        const zn_moved_view *view, float x, float y)
 {
-    const float lash = 1 - zn_rise((y - zn_lid_at(eye->upper, x)) / lash_ramp);
+    const float lash = 1 - zn_rise((y - zn_lid_at(eye->upper, x) + lash_end) / lash_ramp);
     float part[3], shown[3], dark;
+    const float there = find_part(part, rgb, eye, view, x, y);
 
-    find_part(part, rgb, eye, view, x, y);
     for (int c = 0; c < 3; c++)
         shown[c] = eyeball[c] * (part[c] + opens * (1 - part[c]));
-    dark = 1 + lash * (part_of(zn_lightness(rgb), zn_lightness(shown)) - 1);
+    dark = 1 + lash * (part_of(there, zn_lightness(shown)) - 1);
     for (int c = 0; c < 3; c++)
         rgb[c] += edge * (dark * shown[c] - rgb[c]);
 }

@@ -39,6 +39,8 @@ static const float enough = 0.112f, sure = 0.22f; /* of an iris: the edge, and t
 static const float column = 0.1f, row = 0.05f; /* of what is known of lids, in radii */
 static const double reach = 4;                 /* what is further away does not move with an eye */
 static const float same = 0.15f;               /* difference between two eyes */
+/* Openings that are narrow, in radii; the usual middle of them below the centre of the iris; how much of the way to there it goes. */
+static const float narrow_from = 1.5f, narrow_ramp = 0.4f, usual_middle = 0.1f, lowers = 0.45f;
 static const float ring_inset = 0.1f,
                    ring_rank = 0.4f; /* rings: how far from lids they are seen; more than a median is light */
 static const float lash_usual = 0.3f, lash_most = 0.5f,
@@ -385,6 +387,20 @@ static void find_rings(zn_eye *eye, const scene *s, int e, const circle *c)
         }
 }
 
+/* The arcs of an iris that both lids cover fit circles above it, too: its centre is nearer to the middle of the opening. */
+static void lower_centre(zn_eye *eye, circle *c)
+{
+    const float height = eye->lower[1] - eye->upper[1], narrow = zn_rise((narrow_from - height) / narrow_ramp);
+    const float middle = (eye->lower[1] + eye->upper[1]) / 2, down = lowers * narrow * fmaxf(middle - usual_middle, 0);
+
+    c->y += down * c->r;
+    eye->y += eye->radius * (double)down;
+    for (int k = 0; k < 3; k++) {
+        eye->upper[k] -= down;
+        eye->lower[k] -= down;
+    }
+}
+
 bool zn_eyes_find(zn_eyes *eyes, const zn_square *square, const zn_patch *patch, const zn_workers *workers)
 {
     scene *s = malloc(sizeof *s);
@@ -407,6 +423,7 @@ bool zn_eyes_find(zn_eyes *eyes, const zn_square *square, const zn_patch *patch,
     }
     agree(eyes);
     for (int e = 0; e < 2; e++) {
+        lower_centre(eyes->eye + e, found + e);
         eyes->eye[e].lash = find_lash(eyes->eye + e, s->light[e], found + e);
         find_rings(eyes->eye + e, s, e, found + e);
     }

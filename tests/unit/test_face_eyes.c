@@ -25,8 +25,9 @@ typedef enum looks {
     FLASH,
     PUPIL,
     DIM,
+    NARROW,
     SHUT
-} looks; /* with a highlight; a large, dark pupil; a grey white; shut eyes */
+} looks; /* with a highlight; a large, dark pupil; a grey white; narrow or shut eyes */
 
 static zn_session *session;
 static float face[W * H * 3];
@@ -47,7 +48,8 @@ static void paint(float rgb[3], double x, double y, looks look)
                                       { 0.35f, 0.3f, 0.25f }, { 0.08f, 0.08f, 0.08f }, { 0.98f, 0.98f, 0.98f },
                                       { 0.75f, 0.72f, 0.7f }, { 0.6f, 0.6f, 0.62f },   { 0.48f, 0.42f, 0.38f } };
     const double corner = 0.2, share = 1 - x * x / (2.3 * 2.3), distance = hypot(x, y);
-    const double top = corner + (upper - corner) * share, bottom = corner + (lower - corner) * share;
+    const double top = corner + ((look == NARROW ? -0.2 : upper) - corner) * share;
+    const double bottom = corner + ((look == NARROW ? 0.5 : lower) - corner) * share;
     const bool lit = look == FLASH && hypot(x - flash[0], y - flash[1]) < flash_radius;
     const int iris = look == PUPIL ? 7 : look == FLASH && y > tear ? 6 : 3, white = look == DIM ? 8 : 2;
     const int inside = lit ? 5 : distance < (look == PUPIL ? 0.72 : 0.4) ? 4 : distance < 1 ? iris : white;
@@ -101,8 +103,8 @@ static void test_found(void)
 /* Irises are found whose pupils have a sharper edge, or whose white is grey; none is in eyes that are shut. */
 static void test_looks(void)
 {
-    static const looks kind[] = { FLASH, PUPIL, DIM, SHUT };
-    static const char *names[] = { "a highlight", "a large pupil", "a grey white", "shut eyes" };
+    static const looks kind[] = { FLASH, PUPIL, DIM, NARROW, SHUT };
+    static const char *names[] = { "a highlight", "a large pupil", "a grey white", "narrow eyes", "shut eyes" };
     static float pixels[W * H * 3];
 
     for (size_t k = 0; k < sizeof kind / sizeof *kind; k++) {
@@ -116,7 +118,9 @@ static void test_looks(void)
 
             CHECK(fabs(eye->radius / radius - 1) < 0.1, "%s: eye %d has a radius of %g", names[k], e, eye->radius);
             CHECK(fabs(eye->x - true_eye[e][0]) < 0.15 * radius && fabs(eye->y - true_eye[e][1]) < 0.25 * radius,
-                  "%s: eye %d is off", names[k], e);
+                  "%s: eye %d is off by %g radii", names[k], e, (eye->y - true_eye[e][1]) / radius);
+            CHECK(kind[k] != NARROW || eye->y > true_eye[e][1] - 0.09 * radius, "%s: eye %d is too high by %g radii",
+                  names[k], e, (true_eye[e][1] - eye->y) / radius);
         }
     }
 }
