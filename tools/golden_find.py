@@ -4,7 +4,7 @@
 
     python3 tools/golden_find.py tests/data/golden
 
-find.safetensors holds both; face-detect and face-points.golden.safetensors have an input and its output, H x W x C.
+find.safetensors holds them; face-detect, face-points and face-mouth.golden.safetensors have an input and its output, H x W x C.
 find-spot.safetensors is a detector for tests of the pipeline: it takes a white spot of 15 pixels on black for a face whose frame has a side of
 64 pixels and is turned by 20 degrees, and its second network moves every frame by 0.05 units along its own x axis.
 """
@@ -13,10 +13,12 @@ import sys
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "training" / "faces"))
 import find
+import lips
 
 
 def stirred(net):
@@ -34,8 +36,15 @@ def main(folder):
     folder = Path(folder)
     torch.manual_seed(0)
     detector, corrector = stirred(find.Detector((4, 5, 6), 2)), stirred(find.Corrector((4, 5, 6, 7, 8, 5, 9)))
+    mouth = find.Corrector((4, 5, 6, 7, 8, 5, 9))
+    mouth.head = torch.nn.Conv2d(9, 2 * len(lips.LIPS), 1)
+    stirred(mouth)
     find.export(folder / "find.safetensors", detector, corrector, threshold=0.4)
-    for net in (detector, corrector):             # what the file holds: float16, folded
+    with safe_open(folder / "find.safetensors", "pt") as f:
+        about = f.metadata()
+    more = {k: v.detach().half().contiguous() for k, v in find.folded(mouth, "mouth").items()}
+    save_file({**load_file(folder / "find.safetensors"), **more}, folder / "find.safetensors", about)
+    for net in (detector, corrector, mouth):             # what the file holds: float16, folded
         for i, c in enumerate(net.convs):
             w = find.folded(net, "x")
             c[0].weight.data = w[f"x.conv{i}.weight"].half().float()
@@ -44,10 +53,11 @@ def main(folder):
             c[1].reset_running_stats()
             c[1].eps = 1e-20
         net.head.half().float()
-    for name, net, size in (("face-detect", detector, (40, 56)), ("face-points", corrector, (64, 64))):
+    for name, net, size in (("face-detect", detector, (40, 56)), ("face-points", corrector, (64, 64)), ("face-mouth", mouth, (64, 64))):
         x = torch.rand(1, 3, *size) * 2 - 1
         with torch.no_grad():
-            y = net(x).view(1, 7, size[0] // 8 if name == "face-detect" else 1, -1)
+            y = net(x)
+        y = y if name == "face-detect" else y[:, :, None, None]
         hwc = lambda t: t[0].permute(1, 2, 0).contiguous()
         save_file({"in": hwc(x), "out": hwc(y)}, folder / f"{name}.golden.safetensors")
 

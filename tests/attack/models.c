@@ -80,6 +80,7 @@ static const struct base {
     { "z-image-sample", GOLDEN "zimage_dit.safetensors" },
     { "face-detect", GOLDEN "find.safetensors" },
     { "face-points", GOLDEN "find.safetensors" },
+    { "face-mouth", GOLDEN "find.safetensors" },
     { "template", NULL },       /* made by begin() */
     { "identity", NULL },       /* needs no weights, and may be given some */
     { "wan-latent-rgb", NULL }, /* likewise; and its like */

@@ -66,6 +66,7 @@ static const struct {
     { "latent-rgb", GOLDEN "latent-plain.safetensors", "latent-plain-view", { 0 } },
     { "face-detect", GOLDEN "find.safetensors", "face-detect", { 0 } },
     { "face-points", GOLDEN "find.safetensors", "face-points", { 0 } },
+    { "face-mouth", GOLDEN "find.safetensors", "face-mouth", { 0 } },
     { "denoise-fast", MODELS "denoise-fast.safetensors", "shipped-denoise-fast", { "sigma", 25 } },
     { "denoise-balanced", MODELS "denoise-balanced.safetensors", "shipped-denoise-balanced", { "sigma", 25 } },
     { "denoise-best", MODELS "denoise-best.safetensors", "shipped-denoise-best", { "sigma", 25 } },
