@@ -21,7 +21,7 @@ import data
 import degrade
 import export
 import nets
-from train import Trainer, share_of_rate
+from train import Trainer, phases, share_of_rate
 
 # of each network: the learning rate, and phases (until this share of the schedule, side of a patch of its input, patches)
 PLANS = {
@@ -168,9 +168,11 @@ class Clock:
 class Run:
     """A network in training."""
 
-    def __init__(self, name, crops, device, init, state, first, rate=1.0, eager=False, hold=0.35):
+    def __init__(self, name, crops, device, init, state, first, rate=1.0, eager=False, hold=0.35, plan=None):
         self.name, self.crops, self.state, self.spent = name, crops, Path(state) / f"{name}.pt", 0.0
         self.plan = {**PLANS[name], "lr": rate * PLANS[name]["lr"]}
+        if plan:
+            self.plan["phases"] = [(until, side, batch) for side, batch, until in phases(plan)]
         self.scores = upscale_scores if name in nets.UPSCALERS else restore_scores
         self.batch = upscale_batch if name in nets.UPSCALERS else restore_batch
         net = nets.build(name)
@@ -193,12 +195,12 @@ class Run:
 
     def enter(self, done):
         """The phase that this share of the schedule is in; True: a new one."""
-        phases = self.plan["phases"]
-        phase = next((i for i, p in enumerate(phases) if done < p[0]), len(phases) - 1)
+        plan = self.plan["phases"]
+        phase = next((i for i, p in enumerate(plan) if done < p[0]), len(plan) - 1)
         if phase == self.phase:
             return False
         self.phase = phase
-        sample = self.batch(self.crops, *phases[phase][1:])
+        sample = self.batch(self.crops, *plan[phase][1:])
         if self.eager:
             self.trainer.sample, self.trainer.go = sample, self.trainer.step
         else:
@@ -244,6 +246,7 @@ def main():
     p.add_argument("--rate", type=float, default=1.0, help="times the plans' learning rates; less to go on from trained weights")
     p.add_argument("--hold", type=float, default=0.35, help="share of the schedule before the learning rate falls")
     p.add_argument("--halves", type=float, default=0.3, help="share of crops from photographs at half their size, which have no artefacts of their own")
+    p.add_argument("--phases", help="instead of the plans': SIDExBATCH:SHARE,...")
     p.add_argument("--fair", action="store_true", help="turns of equal time, to compare networks")
     p.add_argument("--eager", action="store_true", help="no CUDA graphs")
     p.add_argument("--every", type=float, default=100, help="seconds between reports")
@@ -268,7 +271,7 @@ def main():
     test, _ = data.test_set(a.test, device)
     say(f"# {crops.count} photographs, {crops.buffer.numel() / 3e6:.0f} Mpixel with the halves, read after {time.time() - began:.0f} s")
     init = dict(i.split("=", 1) for i in a.init)
-    runs = [Run(name, crops, device, init.get(name), a.state, first, a.rate, a.eager, a.hold) for name in a.names]
+    runs = [Run(name, crops, device, init.get(name), a.state, first, a.rate, a.eager, a.hold, a.phases) for name in a.names]
     for r in runs:
         say(f"# {r.name}: {r.trainer.master.numel():,} parameters, {nets.macs_per_pixel(r.trainer.shown):,.0f} multiply-adds a pixel, part {a.part}, "
             f"{r.plan}, from step {r.first}, before: {r.scores(r.trainer.shown, test)}, ready after {time.time() - began:.0f} s")
