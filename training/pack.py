@@ -47,16 +47,19 @@ def listed(clones):
 
 
 def first(clones, table):
-    """The same for the older collection; blob is None where no repository has a file of this name."""
+    """The same for the older collection; blob is None where the repository that a file stands for has no file of its original's
+    name, which of Mint's begins with the folder's."""
     blobs = {}
-    for owner, name in (("392781", "mint-backgrounds"), ("UbuntuBudgie", "budgie-wallpapers"), ("ubuntu-mate", "ubuntu-mate-artwork"),
-                        ("BuddiesOfBudgie", "budgie-backgrounds")):
+    for kind, owner, name in (("mint", "392781", "mint-backgrounds"), ("budgie", "UbuntuBudgie", "budgie-wallpapers"),
+                              ("mate", "ubuntu-mate", "ubuntu-mate-artwork"), ("budgie-backgrounds", "BuddiesOfBudgie", "budgie-backgrounds")):
         repo = repository(clones, owner, name)
         for line in git(repo, "ls-tree", "-r", "HEAD").decode().splitlines() if repo else ():
             about, path = line.split("\t")
-            blobs.setdefault(Path(path).name, (repo, about.split()[2]))
+            path = Path(path)
+            blobs.setdefault((kind, f"{path.parent.name}_{path.name}" if kind == "mint" else path.name), (repo, about.split()[2]))
     for row in photos.rows(table):
-        yield row["file"], *blobs.get(row["original"], (None, None))
+        kind = "budgie-backgrounds" if row["licence"].endswith("package budgie-backgrounds") else row["file"].split("-")[0]
+        yield row["file"], *blobs.get((kind, row["original"]), (None, None))
 
 
 def scaled(data, side):
