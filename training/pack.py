@@ -37,12 +37,11 @@ def git(repo, *args):
 
 
 def listed(clones):
-    """(name, repository, blob) of photos.tsv, without those to measure on."""
-    kept = {row["origin"] for row in photos.rows(photos.VALIDATION)}
+    """(name, repository, blob) of photos.tsv."""
     for row in photos.rows(HERE / "photos.tsv"):
         m = re.fullmatch(r"github\.com/([^/]+)/([^:]+): .* \(blob ([0-9a-f]+)\)", row["origin"])
         repo = m and repository(clones, m[1], m[2])
-        if repo and row["origin"] not in kept:
+        if repo:
             yield Path(row["file"]).stem, repo, m[3]
 
 
@@ -83,7 +82,7 @@ def main():
     p.add_argument("--part", type=float, default=41, help="MB")
     a = p.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
-    todo, seen = [], set()
+    todo, seen = [], {re.search(r"blob ([0-9a-f]{12})", row["origin"])[1] for row in photos.rows(photos.VALIDATION)}
     for name, repo, blob in (*listed(a.clones), *(first(a.clones, a.first[0]) if a.first else ())):
         if blob is None or blob[:12] not in seen:
             seen.add(blob and blob[:12])
