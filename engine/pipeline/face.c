@@ -160,6 +160,7 @@ static bool find_lips(zn_lips *lips, const zn_face_work *k, const edit *e, const
     zn_lips_square(&square, &k->square);
     zn_square_shrink(mouth, ZN_LIPS, &square, &e->face.patch, &k->workers);
     ok = zn_lips_find(lips, mouth, &e->marks);
+    zn_lips_look(lips, &k->square, &e->face.patch);
     zn_lips_move(lips, field, k->side, opens, relaxes);
     free(mouth);
     return ok;

@@ -235,6 +235,8 @@ typedef struct zn_lips {                 /* in parts of the frame */
     float to_top[ZN_LIPS], to_bottom[ZN_LIPS]; /* where they go */
     float slides;                              /* how far teeth go up with the upper lip */
     float skin[3];                             /* the usual colour around */
+    float grain, soft; /* the picture's around: its deviation, and how much of a pixel's its neighbours have */
+    double pixels;     /* of the frame's side */
 } zn_lips;
 
 /* How much more red than green a colour has, of its largest channel. */
@@ -243,6 +245,8 @@ float zn_redness(const float *rgb);
 void zn_lips_square(zn_square *square, const zn_square *frame);
 /* mouth [ZN_LIPS][ZN_LIPS][3]: that part, shrunk.  False: out of memory. */
 bool zn_lips_find(zn_lips *lips, const float *mouth, const zn_marks *marks);
+/* The picture's grain, which what is invented gets. */
+void zn_lips_look(zn_lips *lips, const zn_square *frame, const zn_patch *patch);
 /* opens: how much they part, or close if negative; relaxes: how much they close where the edit, a masked field, changes what is between. */
 void zn_lips_move(zn_lips *lips, const zn_face_field *field, int side, double opens, double relaxes);
 /* After the flow is known: teeth go up with a lip that goes up. */

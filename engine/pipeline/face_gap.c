@@ -12,11 +12,13 @@
 #include "face.h"
 
 #include "../core/ints.h"
+#include "../core/random.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { N = ZN_LIPS };
+enum { N = ZN_LIPS, PLACES = 20, STEP = 3, RUN = 24 /* pixels */ };
 
 /* Lips that part, in parts of the frame. */
 static const float height = 0.088f;                /* of the gap of a shut mouth, ... */
@@ -47,6 +49,11 @@ static const float inside[2] = { 0.05f, 0.2f }, inner[3] = { 1.63f, 0.77f, 0.69f
 static const float teeth_end = 0.012f, teeth_light = 0.84f, teeth_colour = 0.6f, teeth_wide = 0.66f;
 static const float tooth[] = { 0, 0.046f, 0.08f, 0.113f, 0.14f }, tooth_width = 0.0024f, tooth_dark = 0.16f,
                    tooth_round = 0.0022f, tooth_edge = 0.0016f;
+
+/* Where grain is measured: the middle and half of the side; the share of places, the calmest ones, that counts; and the most of it. */
+static const double around[2] = { 0.5, 0.72 }, around_half = 0.16;
+static const int calmest = PLACES * PLACES * 2 / 5;
+static const float most_grain = 0.06f;
 
 /* Of a column in the frame, and the other way. */
 static float x_of(int i)
@@ -181,6 +188,75 @@ void zn_lips_slide(zn_lips *m, const zn_face_field *field, int side)
     }
 }
 
+/* ---- grain --------------------------------------------------------------------------------------------------------- */
+
+/* Mean squares of second differences along a row, over a pixel and over STEP, which no gradient changes. */
+static void differences(float sum[2], const zn_patch *patch, int x, int y)
+{
+    float light[RUN];
+
+    sum[0] = sum[1] = 0;
+    for (int i = 0; i < RUN; i++)
+        light[i] = zn_lightness(patch->pixels + ((size_t)y * (size_t)patch->rect.w + (size_t)(x + i)) * 3);
+    for (int k = 0; k < 2; k++)
+        for (int d = k ? STEP : 1, i = STEP; i < RUN - STEP; i++) {
+            const float v = light[i - d] - 2 * light[i] + light[i + d];
+
+            sum[k] += v * v / (RUN - 2 * STEP);
+        }
+}
+
+static int by_far(const void *a, const void *b)
+{
+    const float x = ((const float *)a)[1], y = ((const float *)b)[1];
+
+    return (x > y) - (x < y);
+}
+
+void zn_lips_look(zn_lips *m, const zn_square *frame, const zn_patch *patch)
+{
+    float all[PLACES * PLACES][2], near = 0, far = 0, alike;
+    int n = 0;
+
+    m->pixels = frame->size;
+    m->grain = m->soft = 0;
+    for (int i = 0; i < PLACES * PLACES; i++) {
+        const double a = frame->size * (around[0] - 0.5 + around_half * (2.0 * (i % PLACES) / (PLACES - 1) - 1));
+        const double b = frame->size * (around[1] - 0.5 + around_half * (2.0 * (i / PLACES) / (PLACES - 1) - 1));
+        const int x = (int)(frame->x + frame->cos * a - frame->sin * b) - patch->rect.x - RUN / 2;
+        const int y = (int)(frame->y + frame->sin * a + frame->cos * b) - patch->rect.y;
+
+        if (x >= 0 && x + RUN <= patch->rect.w && y >= 0 && y < patch->rect.h) {
+            differences(all[n], patch, x, y);
+            n += isfinite(all[n][0] + all[n][1]) != 0;
+        }
+    }
+    qsort(all, (size_t)n, sizeof *all, by_far);
+    for (int i = 0; i < n && i < calmest; i++) {
+        near += all[i][0] / calmest;
+        far += all[i][1] / calmest;
+    }
+    if (n < PLACES * PLACES / 2 || !(far > 0))
+        return;
+    m->grain = fminf(sqrtf(far / 6), most_grain);    /* the variance of v1 - 2 v2 + v3 is six times that of v */
+    alike = 2 - sqrtf(fmaxf(1 + 3 * near / far, 1)); /* of neighbours: near / far = (6 - 8 a + 2 a a) / 6 */
+    alike = fminf(fmaxf(alike, 0), 0.7f);
+    m->soft = alike > 0.01f ? (1 - sqrtf(1 - 2 * alike * alike)) / (2 * alike) : 0;
+}
+
+/* Such grain at a place of the frame. */
+static float grain_at(const zn_lips *m, const double at[2])
+{
+    const float w[3] = { m->soft, 1, m->soft };
+    const int64_t x = (int64_t)floor(at[0] * m->pixels), y = (int64_t)floor(at[1] * m->pixels);
+    float sum = 0;
+
+    for (int i = 0; i < 9; i++)
+        if (w[i % 3] * w[i / 3] > 0)
+            sum += w[i % 3] * w[i / 3] * (float)zn_normal(7, (uint64_t)(y + i / 3), (uint64_t)(x + i % 3));
+    return m->grain * sum / (1 + 2 * m->soft * m->soft);
+}
+
 /* ---- what is seen -------------------------------------------------------------------------------------------------- */
 
 typedef struct lips { /* at an x: in the picture, and where they go */
@@ -297,6 +373,9 @@ static void show_inside(float rgb[3], const zn_lips *m, const lips *l, const zn_
         show_nearest(made, l, &was, v, (double)y);
     else
         invent(made, m, l, (float)v->x, (float)v->y);
+    if (!m->closes && m->grain > 0 && seen < 1)
+        for (float grain = grain_at(m, v->own), *c = made; c < made + 3; c++)
+            *c = fmaxf(*c + grain, 0);
     if (seen > 0)
         v->sample(own, v->cookie, v->own[0], (double)(m->closes ? y : within_opening(&was, y, e, e + less)));
     for (int c = 0; c < 3; c++)

@@ -422,6 +422,50 @@ static void test_dark_beside(void)
           "corners at %g and %g", (double)lips.x[0], (double)lips.x[1]);
 }
 
+/* The grain of a picture is found beside a gradient, white or soft, and what is invented between lips gets as much. */
+static void test_grain(void)
+{
+    static float face[N * N * 3], seen[N * N * 3], picture[300 * 300 * 3];
+    const zn_square frame = { 150, 150, 280, 1, 0 };
+    const zn_patch patch = { { 0, 0, 300, 300 }, picture };
+    const zn_marks marks = marks_of(0, 0);
+    zn_lips lips;
+
+    make_mouth(face, 0, 0);
+    for (int kind = 0; kind < 3; kind++) {
+        double mean = 0, square = 0;
+        int n = 0;
+
+        for (int i = 0; i < 300 * 300; i++) {
+            const double v = zn_normal(3, 0, (uint64_t)i), right = zn_normal(3, 0, (uint64_t)i + 1);
+            const double grain = kind == 0 ? 0 : kind == 1 ? v : (v + right) / sqrt(2);
+
+            for (int c = 0; c < 3; c++)
+                picture[i * 3 + c] = (float)(0.2 + 0.6 * (i % 300) / 300 + 0.03 * grain);
+        }
+        CHECK(show(seen, &lips, face, &marks, 1), "out of memory");
+        zn_lips_look(&lips, &frame, &patch);
+        CHECK(kind ? lips.grain > 0.018f && lips.grain < 0.036f : lips.grain < 1e-4f, "kind %d: grain %g", kind,
+              (double)lips.grain);
+        CHECK(kind < 2 ? lips.soft < 0.1f : lips.soft > 0.12f, "kind %d: softness %g", kind, (double)lips.soft);
+        for (int i = 0; i < 64; i++) { /* where it is dark, in one row */
+            const double x = place(96 + i, 0.5), y = (double)lips.to_bottom[N / 2] - 0.02;
+            float with[3], without[3];
+            zn_lips plain = lips;
+
+            plain.grain = 0;
+            zn_lips_show(with, &lips, &(zn_moved_view){ x, y, { x, y }, sample_mouth, face });
+            zn_lips_show(without, &plain, &(zn_moved_view){ x, y, { x, y }, sample_mouth, face });
+            mean += (double)(with[0] - without[0]);
+            square += pow((double)(with[0] - without[0]), 2);
+            n++;
+        }
+        square = sqrt(square / n);
+        CHECK(kind ? square > 0.015 && square < 0.045 && fabs(mean / n) < 0.02 : square < 1e-4,
+              "kind %d: %g is added, %g on average", kind, square, mean / n);
+    }
+}
+
 /* What is no mouth stays: one colour, noise, and pixels that are no numbers give finite results. */
 static void test_no_mouth(void)
 {
@@ -589,6 +633,7 @@ int main(void)
     RUN(test_gums);
     RUN(test_lower_teeth);
     RUN(test_dark_beside);
+    RUN(test_grain);
     RUN(test_no_mouth);
     RUN(test_mouth_of_picture);
     zn_session_close(&session);
