@@ -112,7 +112,7 @@ typedef struct edit {
 } edit;
 
 /* A flow found with stiffness is shorter than the true one.  Lips that part or close for themselves need not be followed so far. */
-static const double longer = 1.5, relaxing = 1.2, parting = 0.4, closing = 0.25;
+static const double longer = 1.8, relaxing = 1.6, parting = 0.4, closing = 0.25;
 
 /* The sum of the amounts of an attribute. */
 static double amount_of(const zn_face_work *k, const char *attribute)

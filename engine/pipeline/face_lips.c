@@ -41,8 +41,8 @@ static const float own_least = 0.08f, light_counts = 0.3f, towards_lips = 2.5f, 
 /* Rows where a jaw may begin, and how much darker it is there than above and below, of the skin's lightness. */
 static const int jaw_rows[2] = { 5, 29 };
 static const float lighter = 0.12f;
-static const float bay = 0.012f;    /* of the lower lip, that is filled */
-static const float beyond = 0.012f; /* how far corners are from the marks of inner edges */
+static const float bay = 0.012f;                   /* of the lower lip, that is filled */
+static const float beyond[2] = { 0.012f, 0.022f }; /* how far corners are from the marks of inner edges: shut, open */
 
 typedef struct work {
     float *face;            /* [N][N][3] */
@@ -464,7 +464,7 @@ static void put_open(zn_lips *lips, work *w)
     smooth_edge(top, -1, ends);
     smooth_edge(bottom, 1, ends);
     for (int k = 0; k < 2; k++) {
-        const int step = k ? 1 : -1, corner = clamped((int)(w->corner[k] + (float)step * pixels(beyond)));
+        const int step = k ? 1 : -1, corner = clamped((int)(w->corner[k] + (float)step * pixels(beyond[1])));
         const float half = (bottom[ends[k]] - top[ends[k]]) / 2, between = (top[ends[k]] + bottom[ends[k]]) / 2;
         const float y = (w->mark[0][corner] + w->mark[1][corner]) / 2;
 
@@ -515,11 +515,11 @@ bool zn_lips_find(zn_lips *lips, const float *mouth, const zn_marks *marks)
     measure(&w);
     memcpy(lips->skin, w.skin, sizeof lips->skin);
     if (read_marks(&w, marks)) {
-        for (int k = 0; k < 2; k++)
-            lips->x[k] = frame_x(w.corner[k]) + (k ? beyond : -beyond);
         for (int x = w.x0; x < w.x1; x++)
             high = fmaxf(high, (w.mark[1][x] - w.mark[0][x]) * part / N);
         lips->open = high > shut;
+        for (int k = 0; k < 2; k++)
+            lips->x[k] = frame_x(w.corner[k]) + (k ? 1.0f : -1.0f) * beyond[lips->open];
         (lips->open ? put_open : put_shut)(lips, &w);
     }
     free(memory);
