@@ -510,7 +510,7 @@ static float bounded_by(float v, float low, float high)
  * as a whole instead.  An upper lid does not become hollow, and does not rise far above an iris. */
 static void follow_lids(zn_eyes *eyes, const zn_face_field *field, int side)
 {
-    float shuts = 0;
+    float shuts = 0, furthest[2], both;
 
     for (int e = 0; e < 2; e++)
         for (int k = -2; k <= 2; k++) {
@@ -527,17 +527,21 @@ static void follow_lids(zn_eyes *eyes, const zn_face_field *field, int side)
         const float wanted = -eyes->opens * (eyes->opens < 0 ? shuts_usual * height : opens_usual);
         const float bend = ((h[0] + h[2]) / 2 - h[1]) / (ZN_LID_X * ZN_LID_X) * corners * corners;
         const float low = eyes->opens < 0 ? 0 : -fminf(fmaxf(h[1] - highest, 0.1f), opens_most * height);
-        const float furthest =
-            fminf(shuts_most * height, fmaxf(height - narrowest, at_least * height) / (1 + lower_part));
-        const float high = eyes->opens > 0 ? 0 : fminf(furthest, fmaxf(bend, 0) + hollow);
+        float high;
 
+        furthest[e] = fminf(shuts_most * height, fmaxf(height - narrowest, at_least * height) / (1 + lower_part));
+        high = eyes->opens > 0 ? 0 : fminf(furthest[e], fmaxf(bend, 0) + hollow);
         eye->shut[0] = bounded_by(stronger * shuts + wanted / 2, low, high);
-        eye->shut[1] = lower_part * fmaxf(eye->shut[0], 0); /* what is below an eye cannot be invented as well */
         eye->way[0] = eye->way[1] = 0;
         eye->scale = 1;
     }
-    if (eyes->opens > 0)
-        eyes->eye[0].shut[0] = eyes->eye[1].shut[0] = (eyes->eye[0].shut[0] + eyes->eye[1].shut[0]) / 2;
+    both = (eyes->eye[0].shut[0] + eyes->eye[1].shut[0]) / 2;
+    for (int e = 0; e < 2; e++) {
+        zn_eye *eye = eyes->eye + e;
+
+        eye->shut[0] = eyes->opens > 0 ? both : fminf(both, furthest[e]);
+        eye->shut[1] = lower_part * fmaxf(eye->shut[0], 0); /* what is below an eye cannot be invented as well */
+    }
 }
 
 /* Eyeballs move with their surroundings.  They become as much larger as both eyes do on average, but not smaller. */
