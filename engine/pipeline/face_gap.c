@@ -52,8 +52,8 @@ static const float tooth[] = { 0, 0.046f, 0.08f, 0.113f, 0.14f }, tooth_width = 
 
 /* Where grain is measured: the middle and half of the side; the share of places, the calmest ones, that counts; and the most of it. */
 static const double around[2] = { 0.5, 0.72 }, around_half = 0.16;
-static const int calmest = PLACES * PLACES * 2 / 5;
-static const float most_grain = 0.06f;
+static const int calmest = PLACES * PLACES / 5;
+static const float most_grain = 0.03f;
 
 /* Of a column in the frame, and the other way. */
 static float x_of(int i)

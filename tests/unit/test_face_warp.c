@@ -447,7 +447,7 @@ static void test_grain(void)
         zn_lips_look(&lips, &frame, &patch);
         CHECK(kind ? lips.grain > 0.018f && lips.grain < 0.036f : lips.grain < 1e-4f, "kind %d: grain %g", kind,
               (double)lips.grain);
-        CHECK(kind < 2 ? lips.soft < 0.1f : lips.soft > 0.12f, "kind %d: softness %g", kind, (double)lips.soft);
+        CHECK(kind < 2 ? lips.soft < 0.05f : lips.soft > 0.08f, "kind %d: softness %g", kind, (double)lips.soft);
         for (int i = 0; i < 64; i++) { /* where it is dark, in one row */
             const double x = place(96 + i, 0.5), y = (double)lips.to_bottom[N / 2] - 0.02;
             float with[3], without[3];
