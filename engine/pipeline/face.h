@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* face.h - what the files of the composite `face` share: face.c does the tasks, face_between.c that on two faces, face_all.c several faces, face_plan.c describes and finds, face_codes.c runs
- * the networks, face_frame.c, face_blend.c, face_texture.c, face_flow.c, face_warp.c, face_eyes.c, face_eyeball.c, face_lips.c and face_gap.c are between the picture and the model's size, face_contrast.c corrects a face between
+ * the networks, face_frame.c, face_blend.c, face_texture.c, face_flow.c, face_warp.c, face_relief.c, face_eyes.c, face_eyeball.c,
+ * face_marks.c, face_lips.c and face_gap.c are between the picture and the model's size, face_contrast.c corrects a face between
  * two, face_attributes.c reads attribute files, face_move.c does what they say. */
 #ifndef ZN_PIPELINE_FACE_H
 #define ZN_PIPELINE_FACE_H
@@ -263,8 +264,8 @@ typedef struct zn_moved_view {                                            /* a p
 float zn_lips_show(float rgb[3], const zn_lips *lips, const zn_moved_view *view);
 
 /* A masked field becomes one of a moved picture: 0..2 is added, 3..4 is where the pixel comes from, relative to its place, in parts of the
- * frame, 6 is the gain of its relief; the flow is made this many times as long as it is found.  lips: those that part or close, or NULL.  False: out of memory
- * (face_warp.c). */
+ * frame, 6 is the gain of its relief; the flow is made this many times as long as it is found.  lips: those that part or close, or NULL.
+ * False: out of memory (face_warp.c). */
 bool zn_field_move(zn_face_field *field, int side, const zn_face_mask *mask, zn_lips *lips, double longer);
 
 /* ---- eyes of a picture that moves (face_eyes.c finds and moves them, face_eyeball.c shows them) ---------------------------- */
