@@ -191,7 +191,7 @@ static bool paste_moved(zn_array *out, const zn_face_work *k, const edit *e, zn_
     }
     eyes.opens = (float)amount_alone(k, "eyes-open");
     zn_eyes_follow(&eyes, (const zn_face_field *)field, k->side);
-    ok = (eyes.opens != 0 && eyes.found) || zn_relief_make(&relief, &k->square, patch, &k->workers);
+    ok = (eyes.opens != 0 && eyes.found) || zn_relief_make(&relief, &k->square, patch);
     if (ok)
         ok = zn_moved_paste(out, field, k->side, k, patch, relief.band ? &relief : NULL, &lips, &eyes);
     else

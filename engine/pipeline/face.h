@@ -319,7 +319,7 @@ typedef struct zn_relief { /* the structure of a frame that is finer than shadin
  * be added to it, [side][side][3]; room: [side][side][4]. */
 void zn_relief_gain(float *gain, float *room, const float *was, const float *lacks, int side, const zn_lips *lips);
 /* To be cleared in any case.  False: out of memory. */
-bool zn_relief_make(zn_relief *relief, const zn_square *square, const zn_patch *patch, const zn_workers *workers);
+bool zn_relief_make(zn_relief *relief, const zn_square *square, const zn_patch *patch);
 /* rgb gets this part of the structure at x, y of the frame. */
 void zn_relief_add(float rgb[3], const zn_relief *relief, double x, double y, float part);
 void zn_relief_clear(zn_relief *relief);

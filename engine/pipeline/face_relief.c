@@ -17,7 +17,8 @@
 enum {
     USUAL = 128, /* side of a face; radii are for it */
     NEAR = 3,    /* radius of a neighbourhood, of a mean, taken twice */
-    COARSE = 3   /* what is coarser than a mean with this radius, taken twice, is shading */
+    COARSE = 3,  /* what is coarser than a mean with this radius, taken twice, is shading */
+    MOST_PIXELS = 4
 };
 
 /* Contrast that does not count where it becomes less, and where it becomes more; its factors, at most. */
@@ -70,7 +71,31 @@ void zn_relief_gain(float *gain, float *room, const float *was, const float *lac
     }
 }
 
-bool zn_relief_make(zn_relief *r, const zn_square *square, const zn_patch *patch, const zn_workers *workers)
+/* dst [side][side][3]: the frame; of each place the mean of some pixels, as they are. */
+static void look(float *dst, int side, const zn_square *q, const zn_patch *patch)
+{
+    const double step = q->size / side;
+    const int n = zn_imin(zn_imax((int)step, 1), MOST_PIXELS);
+
+    for (int i = 0; i < side * side; i++) {
+        float *to = dst + i * 3;
+
+        to[0] = to[1] = to[2] = 0;
+        for (int k = 0; k < n * n; k++) {
+            const double a = step * (i % side + (k % n + 0.5) / n - 0.5 * side);
+            const double b = step * (i / side + (k / n + 0.5) / n - 0.5 * side);
+            const int x = (int)floor(q->x + q->cos * a - q->sin * b) - patch->rect.x;
+            const int y = (int)floor(q->y + q->sin * a + q->cos * b) - patch->rect.y;
+            const size_t row = (size_t)zn_imin(zn_imax(y, 0), patch->rect.h - 1) * (size_t)patch->rect.w;
+            const float *p = patch->pixels + (row + (size_t)zn_imin(zn_imax(x, 0), patch->rect.w - 1)) * 3;
+
+            for (int c = 0; c < 3; c++)
+                to[c] += zn_clean(p[c]) / (float)(n * n);
+        }
+    }
+}
+
+bool zn_relief_make(zn_relief *r, const zn_square *square, const zn_patch *patch)
 {
     const int side = sides[square->size >= large];
     const size_t n = (size_t)side * (size_t)side * 3;
@@ -81,7 +106,7 @@ bool zn_relief_make(zn_relief *r, const zn_square *square, const zn_patch *patch
         free(mean);
         return false;
     }
-    zn_square_shrink(r->band, side, square, patch, workers);
+    look(r->band, side, square, patch);
     zn_mean_twice(mean, mean + n, r->band, side, 3, COARSE * side / USUAL);
     for (size_t i = 0; i < n; i++)
         r->band[i] -= mean[i];
@@ -89,12 +114,16 @@ bool zn_relief_make(zn_relief *r, const zn_square *square, const zn_patch *patch
     return true;
 }
 
+/* Linear; beyond the edges it goes on. */
 void zn_relief_add(float rgb[3], const zn_relief *r, double x, double y, float part)
 {
-    const zn_patch band = { { 0, 0, r->side, r->side }, r->band };
+    const float cx = (float)fmin(fmax(x * r->side - 0.5, 0), r->side - 1.001);
+    const float cy = (float)fmin(fmax(y * r->side - 0.5, 0), r->side - 1.001), u = cx - floorf(cx), v = cy - floorf(cy);
+    const float *above = r->band + ((int)cy * r->side + (int)cx) * 3, *below = above + r->side * 3;
     float p[3];
 
-    zn_sample_patch(p, &band, x * r->side, y * r->side);
+    for (int c = 0; c < 3; c++)
+        p[c] = (1 - v) * ((1 - u) * above[c] + u * above[3 + c]) + v * ((1 - u) * below[c] + u * below[3 + c]);
     if (part > 0) /* colours do not become stronger */
         p[0] = p[1] = p[2] = zn_lightness(p);
     for (int c = 0; c < 3; c++)

@@ -123,7 +123,6 @@ static void test_relief(void)
 {
     static float from[MOST * MOST * 3], to[MOST * MOST * 3], picture[256 * 256 * 3];
     static const double sizes[] = { 0.1, 0.03, 0.2 };
-    const zn_choice choice = { .n_threads = 2 };
     const zn_square square = { 128, 128, 256, 1, 0 };
     const zn_patch patch = { { 0, 0, 256, 256 }, picture };
     zn_relief relief;
@@ -152,7 +151,7 @@ static void test_relief(void)
     }
     for (int i = 0; i < 256 * 256 * 3; i++)
         picture[i] = (float)(0.5 + stripes((i / 3 % 256 + 0.5) / 256, (i / 768 + 0.5) / 256, 0.1));
-    CHECK(zn_relief_make(&relief, &square, &patch, &(zn_workers){ session, &choice }), "out of memory");
+    CHECK(zn_relief_make(&relief, &square, &patch), "out of memory");
     for (int x = 96; relief.band && x < 160; x++) {
         float p[3] = { picture[(90 * 256 + x) * 3] };
 
