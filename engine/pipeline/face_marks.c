@@ -23,13 +23,14 @@ zn_status zn_marks_find(zn_marks *m, const zn_patch *patch, zn_face_work *k)
     zn_array result = { out, 1, 1, ZN_FIND_MOUTH };
     zn_use *use = NULL;
     zn_square square;
-    zn_error why;
+    zn_error why, text;
     zn_status s;
 
     *m = (zn_marks){ .found = false };
     s = zn_use_begin(&use, k->plan->session, "face-mouth", NULL, &terms, &why);
-    if (s) { /* lips move with the flow */
-        zn_note_add(&k->result->note, why.text);
+    if (s) {
+        zn_fail(&text, ZN_OK, "The lips were not found and move with the face: %s", why.text);
+        zn_note_add(&k->result->note, text.text);
         return ZN_OK;
     }
     zn_lips_square(&square, &k->square);
