@@ -50,8 +50,9 @@ static const float teeth_end = 0.012f, teeth_light = 0.84f, teeth_colour = 0.6f,
 static const float tooth[] = { 0, 0.046f, 0.08f, 0.113f, 0.14f }, tooth_width = 0.0024f, tooth_dark = 0.16f,
                    tooth_round = 0.0022f, tooth_edge = 0.0016f;
 
-/* Where grain is measured: the middle and half of the side; the share of places, the calmest ones, that counts; and the most of it. */
-static const double around[2] = { 0.5, 0.72 }, around_half = 0.16;
+/* Grain is measured in a square around the middle of what is seen of a mouth: half of its side; how many places count, the calmest ones; and
+ * the most grain that is added. */
+static const double around_half = 0.16;
 static const int calmest = PLACES * PLACES / 5;
 static const float most_grain = 0.03f;
 
@@ -221,8 +222,10 @@ void zn_lips_look(zn_lips *m, const zn_square *frame, const zn_patch *patch)
     m->pixels = frame->size;
     m->grain = m->soft = 0;
     for (int i = 0; i < PLACES * PLACES; i++) {
-        const double a = frame->size * (around[0] - 0.5 + around_half * (2.0 * (i % PLACES) / (PLACES - 1) - 1));
-        const double b = frame->size * (around[1] - 0.5 + around_half * (2.0 * (i / PLACES) / (PLACES - 1) - 1));
+        const double a =
+            frame->size * ((double)ZN_LIPS_X - 0.5 + around_half * (2.0 * (i % PLACES) / (PLACES - 1) - 1));
+        const double b =
+            frame->size * ((double)ZN_LIPS_Y - 0.5 + around_half * (2.0 * (i / PLACES) / (PLACES - 1) - 1));
         const int x = (int)(frame->x + frame->cos * a - frame->sin * b) - patch->rect.x - RUN / 2;
         const int y = (int)(frame->y + frame->sin * a + frame->cos * b) - patch->rect.y;
 

@@ -6,7 +6,7 @@
  *   what is drawn ─────────┘                                            │
  *   picture, shrunk ── less its mean around each place: a band ──────── x ── added to the moved picture
  *
- * What is finer than the band stays as it is: pores, hairs, grain. */
+ * What is finer than the band stays: pores, hairs, grain. */
 #include "face.h"
 
 #include "../core/ints.h"
