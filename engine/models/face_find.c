@@ -133,7 +133,7 @@ static void bind_points(zn_binder *b, void *net)
 
 static void bind_mouth(zn_binder *b, void *net)
 {
-    bind_crop(b, net, "mouth", ZN_FIND_MOUTH);
+    bind_crop(b, net, "mouth", 40); /* 20 points */
 }
 
 float zn_find_threshold(const void *net)

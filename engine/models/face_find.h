@@ -10,8 +10,7 @@ enum {
     ZN_FIND_REACH = 32,    /* pixels: its unit of length */
     ZN_FIND_SMALLEST = 40, /* sides of frames that it was trained to find at one level of a pyramid */
     ZN_FIND_LARGEST = 96,
-    ZN_FIND_CROP = 64,  /* side of the crop of face-points, whose unit of length is a quarter of it */
-    ZN_FIND_MOUTH = 40, /* numbers that face-mouth gives: x and y of 20 points */
+    ZN_FIND_CROP = 64, /* side of the crop of face-points, whose unit of length is a quarter of it */
 };
 
 #define ZN_FIND_ROOM 1.35 /* side of that crop, in sides of the frame */

@@ -7,20 +7,19 @@
 #include "face.h"
 
 #include "../core/status.h"
-#include "../models/face_find.h"
 
 #include <math.h>
 
-enum { SIDE = ZN_FIND_CROP };
+enum { SIDE = 64, NUMBERS = 2 * ZN_MARKS_LIPS }; /* what face-mouth takes and gives */
 
 static const float sane = 4; /* quarters of the side from the middle: further away is nothing */
 
 zn_status zn_marks_find(zn_marks *m, const zn_patch *patch, zn_face_work *k)
 {
     const zn_terms terms = { .choice = k->plan->choice };
-    float crop[SIDE * SIDE * 3], out[ZN_FIND_MOUTH];
+    float crop[SIDE * SIDE * 3], out[NUMBERS];
     const zn_array in = { crop, SIDE, SIDE, 3 };
-    zn_array result = { out, 1, 1, ZN_FIND_MOUTH };
+    zn_array result = { out, 1, 1, NUMBERS };
     zn_use *use = NULL;
     zn_square square;
     zn_error why, text;
@@ -39,7 +38,7 @@ zn_status zn_marks_find(zn_marks *m, const zn_patch *patch, zn_face_work *k)
         crop[i] = 2 * fminf(fmaxf(crop[i], 0), 1) - 1;
     s = zn_use_run(use, &in, 1, &result, &(zn_job){ 0 }, &k->result->note, k->err);
     m->found = !s;
-    for (int i = 0; !s && i < ZN_FIND_MOUTH; i++) { /* NaN is nothing, too */
+    for (int i = 0; !s && i < NUMBERS; i++) { /* NaN is nothing, too */
         m->lips[i / 2][i % 2] = (i % 2 ? ZN_LIPS_Y : ZN_LIPS_X) + ZN_LIPS_PART / 4 * out[i];
         m->found = m->found && out[i] > -sane && out[i] < sane;
     }
