@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* bench_faces.c - the time that a user waits after moving a slider of zenith:diffae-manipulate.
  *
- *   bench_faces [SIDE [THREADS]]    default: 1448, two megapixels; GEGL's own number of threads
+ *   bench_faces [SIDE|PICTURE [THREADS]]    default: 1448, two megapixels; GEGL's own number of threads
  *
- * The portrait of docs/samples/, enlarged, its face found.  Each line: until the first estimate is shown, and until the edit
+ * The portrait of docs/samples/, enlarged, or a picture; its face is found.  Each line: until the first estimate is shown, and until the edit
  * is there, in milliseconds on the clock and (of all threads) of CPU.  The first line is what a fresh process takes:
  * weights are read and packed, the face is found. */
 
@@ -25,18 +25,20 @@ see_first (gpointer data, GeglBuffer *estimate G_GNUC_UNUSED)
   first->cpu  = ops_ms (CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* The portrait of so many pixels a side. */
+/* The portrait of so many pixels a side; 0: that file, as it is. */
 static GeglBuffer *
-portrait (gint side)
+portrait (gint side, const gchar *path)
 {
   GeglBuffer *buffer = NULL;
   GeglNode   *graph  = gegl_node_new ();
   GeglNode   *load   = gegl_node_new_child (graph, "operation", "gegl:load", "path",
-                                            SOURCE_DIR "/docs/samples/astronaut.png", NULL);
-  GeglNode *scale = gegl_node_new_child (graph, "operation", "gegl:scale-size", "x", (gdouble) side,
-                                         "y", (gdouble) side, NULL);
-  GeglNode *sink  = gegl_node_new_child (graph, "operation", "gegl:buffer-sink", "buffer", &buffer,
-                                         NULL);
+                                        side ? SOURCE_DIR "/docs/samples/astronaut.png" : path,
+                                            NULL);
+  GeglNode   *scale  = side ? gegl_node_new_child (graph, "operation", "gegl:scale-size", "x",
+                                                   (gdouble) side, "y", (gdouble) side, NULL)
+                            : gegl_node_new_child (graph, "operation", "gegl:nop", NULL);
+  GeglNode   *sink = gegl_node_new_child (graph, "operation", "gegl:buffer-sink", "buffer", &buffer,
+                                          NULL);
 
   gegl_node_link_many (load, scale, sink, NULL);
   gegl_node_process (sink);
@@ -59,7 +61,7 @@ main (int argc, char **argv)
   g_setenv ("ZENITH_MODELS", SOURCE_DIR "/models", TRUE);
   if (threads > 0)
     g_object_set (gegl_config (), "threads", threads, NULL);
-  in = portrait (side);
+  in = portrait (side, argc > 1 ? argv[1] : NULL);
 
   for (guint i = 0; i < G_N_ELEMENTS (settings); i++)
     {
