@@ -29,7 +29,6 @@ static zn_status with_estimate(zn_face_work *k, task *make, bool edits)
 {
     zn_array out = *k->out;
     zn_face_work quick = *k;
-    const double start = zn_now_ms();
     zn_status s;
 
     if (!k->watch->estimate || k->steps < 2 * QUICK_STEPS)
@@ -47,7 +46,7 @@ static zn_status with_estimate(zn_face_work *k, task *make, bool edits)
     free(out.data);
     if (s)
         return s;
-    k->result->ms.estimate = zn_now_ms() - start;
+    k->result->ms.estimate = zn_now_ms() - k->began;
     k->result->ms.encode = k->result->ms.invert = k->result->ms.draw = 0;
     k->bar = quick.bar_span;
     k->bar_span = 1 - quick.bar_span;
@@ -109,6 +108,7 @@ typedef struct edit {
     zn_face_large large;
     zn_marks marks; /* of a face that moves, and what is found near them */
     zn_eyes eyes;
+    zn_relief relief; /* not made if lids alone move */
 } edit;
 
 /* A flow found with stiffness is shorter than the true one.  Lips that part or close for themselves need not be followed so far. */
@@ -180,9 +180,7 @@ static bool paste_moved(zn_array *out, const zn_face_work *k, const edit *e, zn_
 {
     const zn_patch *patch = &e->face.patch;
     zn_lips lips = { .moves = false };
-    zn_relief relief = { 0 };
     zn_eyes eyes = e->eyes;
-    bool ok;
 
     if (!find_lips(&lips, k, e, (const zn_face_field *)field) ||
         !zn_field_move(field, k->side, &e->mask, &lips, length(k, lips.moves))) {
@@ -191,13 +189,7 @@ static bool paste_moved(zn_array *out, const zn_face_work *k, const edit *e, zn_
     }
     eyes.opens = (float)amount_alone(k, "eyes-open");
     zn_eyes_follow(&eyes, (const zn_face_field *)field, k->side);
-    ok = (eyes.opens != 0 && eyes.found) || zn_relief_make(&relief, &k->square, patch);
-    if (ok)
-        ok = zn_moved_paste(out, field, k->side, k, patch, relief.band ? &relief : NULL, &lips, &eyes);
-    else
-        free(field);
-    zn_relief_clear(&relief);
-    return ok;
+    return zn_moved_paste(out, field, k->side, k, patch, e->relief.band ? &e->relief : NULL, &lips, &eyes);
 }
 
 static bool paste_edit(zn_array *out, const zn_face_work *k, const float *drawn)
@@ -268,6 +260,7 @@ static zn_status move_code(float *cond, const float *code, edit *e, const zn_fac
 {
     bool ok = true;
 
+    zn_face_mask_clear(&e->mask); /* of the quick pass */
     memcpy(cond, code, (size_t)k->code * sizeof *cond);
     for (int j = 0; ok && j < e->n_attributes; j++)
         ok = zn_attribute_move(cond, code, &e->attribute[j], k->code);
@@ -325,38 +318,62 @@ static zn_status draw_edit_quick(float *dst, edit *e, zn_face_work *k)
     return s;
 }
 
-static zn_status manipulate(zn_face_work *k)
+/* What is found on a picture that moves. */
+static zn_status look_at(edit *e, zn_face_work *k)
 {
-    edit e = { .guide = 0 };
-    float *drawn = zn_face_floats(k->len);
+    const zn_patch *patch = &e->face.patch;
     double opens, relaxes;
-    zn_status s = drawn ? read_attributes(&e, k) : zn_face_no_memory(k);
+    zn_status s = moves_lips(&opens, &relaxes, k) ? zn_marks_find(&e->marks, patch, k) : ZN_OK;
 
+    if (s)
+        return s;
+    if (!zn_eyes_find(&e->eyes, &k->square, patch, &k->workers) ||
+        !((amount_alone(k, "eyes-open") != 0 && e->eyes.found) ||
+          zn_relief_make(&e->relief, &k->square, patch, &k->workers)))
+        return zn_face_no_memory(k);
+    return ZN_OK;
+}
+
+/* A pass of an edit whose picture has been seen. */
+static zn_status draw(zn_face_work *k)
+{
+    edit *e = k->pasted;
+    float *drawn = zn_face_floats(k->len);
+    zn_status s = drawn ? ZN_OK : zn_face_no_memory(k);
+
+    if (!k->quick && !k->path)
+        zn_face_look_made(&e->face, k);
+    k->total = k->quick ? 3
+                        : zn_face_encode_cost(&e->face) + (k->path ? 0 : zn_face_make_cost(&e->face, k)) +
+            2 * k->steps + zn_face_enlarge_cost(k, 2);
     if (!s)
-        s = zn_face_read(&e.face, k, &k->in->source, NULL);
-    if (!s && k->moves && moves_lips(&opens, &relaxes, k))
-        s = zn_marks_find(&e.marks, &e.face.patch, k);
-    if (!s && k->moves && !zn_eyes_find(&e.eyes, &k->square, &e.face.patch, &k->workers))
-        s = zn_face_no_memory(k);
-    if (!s) {
-        k->paste = paste_edit;
-        k->pasted = &e;
-        if (!k->quick && !k->path)
-            zn_face_look_made(&e.face, k);
-        k->total = k->quick ? 3
-                            : zn_face_encode_cost(&e.face) + (k->path ? 0 : zn_face_make_cost(&e.face, k)) +
-                2 * k->steps + zn_face_enlarge_cost(k, 2);
-        s = (k->quick ? draw_edit_quick : draw_edit)(drawn, &e, k);
-    }
+        s = (k->quick ? draw_edit_quick : draw_edit)(drawn, e, k);
     if (!s && !k->quick && !k->moves)
-        s = enlarge_edit(&e, drawn, k);
+        s = enlarge_edit(e, drawn, k);
     if (!s)
         s = put(k, drawn);
     free(drawn);
+    return s;
+}
+
+static zn_status manipulate(zn_face_work *k)
+{
+    edit e = { .guide = 0 };
+    zn_status s = read_attributes(&e, k);
+
+    if (!s)
+        s = zn_face_read(&e.face, k, &k->in->source, NULL);
+    if (!s && k->moves)
+        s = look_at(&e, k);
+    k->paste = paste_edit;
+    k->pasted = &e;
+    if (!s)
+        s = with_estimate(k, draw, true);
     for (int i = 0; i < e.n_attributes; i++)
         zn_attribute_clear(&e.attribute[i]);
     zn_face_mask_clear(&e.mask);
     zn_face_large_clear(&e.large);
+    zn_relief_clear(&e.relief);
     zn_face_clear(&e.face);
     return s;
 }
@@ -437,7 +454,7 @@ static zn_status run_task(zn_face_work *k)
 
     switch (how->task) {
     case ZN_FACE_MANIPULATE:
-        return with_estimate(k, manipulate, true);
+        return manipulate(k);
     case ZN_FACE_RECONSTRUCT:
         return with_estimate(k, reconstruct, false);
     case ZN_FACE_INTERPOLATE:
@@ -469,7 +486,8 @@ zn_status zn_face_run_one(zn_face_result *result, const zn_face_plan *p, const z
                        .err = err,
                        .out = out,
                        .in = in,
-                       .second = second };
+                       .second = second,
+                       .began = zn_now_ms() };
     zn_task_turn turn;
     zn_status s;
 

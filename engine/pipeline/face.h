@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* face.h - what the files of the composite `face` share: face.c does the tasks, face_between.c that on two faces, face_all.c several faces, face_plan.c describes and finds, face_codes.c runs
  * the networks, face_frame.c, face_blend.c, face_texture.c, face_flow.c, face_warp.c, face_relief.c, face_eyes.c, face_eyeball.c,
- * face_marks.c, face_lips.c and face_gap.c are between the picture and the model's size, face_contrast.c corrects a face between
+ * face_marks.c, face_lips.c, face_gap.c and face_mean.c are between the picture and the model's size, face_contrast.c corrects a face between
  * two, face_attributes.c reads attribute files, face_move.c does what they say. */
 #ifndef ZN_PIPELINE_FACE_H
 #define ZN_PIPELINE_FACE_H
@@ -35,6 +35,9 @@ typedef struct zn_workers {
     const zn_choice *choice;
 } zn_workers;
 
+/* NULL: this thread does all items (face_frame.c). */
+void zn_workers_loop(const zn_workers *workers, zn_task *task, void *cookie, int n_items);
+
 /* The pixels are the caller's, to be freed also after a failure. */
 zn_status zn_patch_read(zn_patch *patch, const zn_source *in, zn_rect rect, zn_error *err);
 /* The pixels of rect if the patch's frame `from` were at `to`; NULL: out of memory. */
@@ -67,12 +70,13 @@ struct zn_face_work { /* a pass of a run */
     double bar, bar_span;               /* its part of the progress bar */
     double done, total;                 /* evaluations of the U-Net */
     double start, span;                 /* of what is now done, of the whole */
-    double shown_at;                    /* when an estimate was, in ms */
+    double began;                       /* in ms */
+    double shown_at;                    /* when an estimate was */
     const zn_face_picture *in, *second; /* of the task; NULL: it takes none */
     /* Puts what a drawn face, [side][side][3], changes into out, which is 0: of the result and, if they are watched, of
      * estimates.  NULL: these are not shown. */
     bool (*paste)(zn_array *out, const zn_face_work *k, const float *drawn);
-    const void *pasted;
+    void *pasted;
 };
 
 typedef struct zn_face_data { /* a picture of the work, in memory of its own */
@@ -202,8 +206,9 @@ bool zn_field_paste(zn_array *out, zn_face_field *field, int side, const zn_face
 /* 0 at an edge of the frame, t 0 or 1, and 1 far from it: how much of a change is made. */
 double zn_frame_edge(double t);
 
-/* dst [side][side][n]: the mean over a square, taken twice; scratch is as large, and dst may be src (face_contrast.c). */
-void zn_mean_twice(float *dst, float *scratch, const float *src, int side, size_t n, int radius);
+/* dst [side][side][n]: the mean over a square, taken twice; scratch is as large, and dst may be src (face_mean.c). */
+void zn_mean_twice(float *dst, float *scratch, const float *src, int side, size_t n, int radius,
+                   const zn_workers *workers);
 /* flow [side][side][2], in pixels: to(x) = from(x + flow(x)), as well as a smooth flow can; [side][side][3].  It is finite whatever they
  * are, and 0 where they are equal.  False: out of memory (face_flow.c). */
 bool zn_face_flow(float *flow, const float *from, const float *to, int side);
@@ -319,7 +324,7 @@ typedef struct zn_relief { /* the structure of a frame that is finer than shadin
  * be added to it, [side][side][3]; room: [side][side][4]. */
 void zn_relief_gain(float *gain, float *room, const float *was, const float *lacks, int side, const zn_lips *lips);
 /* To be cleared in any case.  False: out of memory. */
-bool zn_relief_make(zn_relief *relief, const zn_square *square, const zn_patch *patch);
+bool zn_relief_make(zn_relief *relief, const zn_square *square, const zn_patch *patch, const zn_workers *workers);
 /* rgb gets this part of the structure at x, y of the frame. */
 void zn_relief_add(float rgb[3], const zn_relief *relief, double x, double y, float part);
 void zn_relief_clear(zn_relief *relief);

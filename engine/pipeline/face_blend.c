@@ -131,7 +131,7 @@ static void paste_all(const paste *p, const zn_face_work *k)
 {
     paste own = *p;
 
-    zn_session_loop(k->workers.session, k->workers.choice, paste_rows, &own, zn_ceil_div(p->patch->rect.h, BLOCK));
+    zn_workers_loop(&k->workers, paste_rows, &own, zn_ceil_div(p->patch->rect.h, BLOCK));
 }
 
 bool zn_field_paste(zn_array *out, zn_face_field *field, int side, const zn_face_work *k, const zn_patch *patch)

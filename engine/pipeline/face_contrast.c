@@ -16,35 +16,6 @@ static const float flat = 2.5e-6f;            /* a contrast that does not count,
 /* Radii of means, taken twice: a band is the difference of two neighbours. */
 static const int radius_of[BANDS] = { 1, 4 };
 
-/* The mean of 2 radius + 1 values along an axis whose values are `step` apart; those of the edge are repeated. */
-static void mean_along(float *dst, const float *src, size_t len, int side, size_t step, int radius)
-{
-    for (size_t line = 0; line < len; line += (size_t)side * step)
-        for (int at = 0; at < side; at++) {
-            float *sum = dst + line + (size_t)at * step;
-
-            memset(sum, 0, step * sizeof *sum);
-            for (int k = at - radius; k <= at + radius; k++) {
-                const float *p = src + line + (size_t)(k > side - 1 ? side - 1 : k < 0 ? 0 : k) * step;
-
-                for (size_t j = 0; j < step; j++)
-                    sum[j] += p[j];
-            }
-            for (size_t j = 0; j < step; j++)
-                sum[j] /= (float)(2 * radius + 1);
-        }
-}
-
-void zn_mean_twice(float *dst, float *scratch, const float *src, int side, size_t n, int radius)
-{
-    const size_t len = (size_t)side * (size_t)side * n;
-
-    for (int k = 0; k < 2; k++) {
-        mean_along(scratch, k ? dst : src, len, side, n, radius);
-        mean_along(dst, scratch, len, side, (size_t)side * n, radius);
-    }
-}
-
 /* Band k of a picture, [side][side][3], and its mean square in the neighbourhood, [side][side].  room: twice as large as the
  * picture. */
 static void get_band(float *band, float *square, float *room, const float *picture, int side, int k)
@@ -53,10 +24,10 @@ static void get_band(float *band, float *square, float *room, const float *pictu
     float *coarse = room + len;
 
     if (k)
-        zn_mean_twice(band, room, picture, side, 3, radius_of[k - 1]);
+        zn_mean_twice(band, room, picture, side, 3, radius_of[k - 1], NULL);
     else
         memcpy(band, picture, len * sizeof *band);
-    zn_mean_twice(coarse, room, picture, side, 3, radius_of[k]);
+    zn_mean_twice(coarse, room, picture, side, 3, radius_of[k], NULL);
     for (size_t i = 0; i < len; i++)
         band[i] -= coarse[i];
     for (size_t i = 0; i < len / 3; i++) {
@@ -64,7 +35,7 @@ static void get_band(float *band, float *square, float *room, const float *pictu
 
         coarse[i] = (b[0] * b[0] + b[1] * b[1] + b[2] * b[2]) / 3.0f;
     }
-    zn_mean_twice(square, room, coarse, side, 1, NEAR);
+    zn_mean_twice(square, room, coarse, side, 1, NEAR, NULL);
 }
 
 bool zn_face_level_contrast(float *dst, const float *drawn, const float *first, const float *second, int side,

@@ -91,8 +91,8 @@ static void look(scene *s, int e, const zn_square *square, const zn_patch *patch
     }
     for (int i = 0; i < N * N; i++)
         s->light[e][i] *= (float)(N * N / fmax(sum, 1));
-    zn_mean_twice(s->light[e], s->room, s->light[e], N, 1, 1);
-    zn_mean_twice(s->red[e], s->room, s->red[e], N, 1, 1);
+    zn_mean_twice(s->light[e], s->room, s->light[e], N, 1, 1, NULL);
+    zn_mean_twice(s->red[e], s->room, s->red[e], N, 1, 1, NULL);
 }
 
 /* Of a number; compilers call fminf(). */

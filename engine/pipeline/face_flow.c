@@ -124,12 +124,12 @@ static void improve(const level *l, const rooms *r, float most)
 
     for (int i = 0; i < n; i++)
         equations(r->sums + i * SUMS, l, r->flow + i * 2, i);
-    zn_mean_twice(r->sums, r->room, r->sums, l->side, SUMS, 1);
+    zn_mean_twice(r->sums, r->room, r->sums, l->side, SUMS, 1, NULL);
     for (int i = 0; i < n; i++)
         invert(r->sums + i * SUMS, r->flow + i * 2);
     for (int k = 0; k < ITERATIONS; k++)
         relax(k % 2 ? r->flow : r->next, k % 2 ? r->next : r->flow, r->sums, l->side);
-    zn_mean_twice(r->flow, r->room, r->flow, l->side, 2, 1);
+    zn_mean_twice(r->flow, r->room, r->flow, l->side, 2, 1, NULL);
     bound(r->flow, n, most);
 }
 
@@ -152,7 +152,7 @@ static void halve(float *dst, const float *src, int side, const rooms *r)
 {
     const int half = side / 2;
 
-    zn_mean_twice(r->sums, r->room, src, side, 3, 1);
+    zn_mean_twice(r->sums, r->room, src, side, 3, 1, NULL);
     for (int i = 0; i < half * half; i++)
         for (int c = 0; c < 3; c++) {
             const float *p = r->sums + (i / half * 2 * side + i % half * 2) * 3 + c;
@@ -164,7 +164,7 @@ static void halve(float *dst, const float *src, int side, const rooms *r)
 /* dst: src without what is coarse. */
 static void structure(float *dst, const float *src, int side, const rooms *r)
 {
-    zn_mean_twice(dst, r->room, src, side, 3, zn_imax(AROUND * side / USUAL, 1));
+    zn_mean_twice(dst, r->room, src, side, 3, zn_imax(AROUND * side / USUAL, 1), NULL);
     for (int i = 0; i < side * side * 3; i++)
         dst[i] = src[i] - dst[i];
 }

@@ -128,6 +128,14 @@ zn_status zn_patch_read(zn_patch *patch, const zn_source *in, zn_rect rect, zn_e
     return in->read(in->cookie, rect, patch->pixels) ? ZN_OK : zn_fail(err, ZN_E_FILE, "the picture cannot be read");
 }
 
+void zn_workers_loop(const zn_workers *w, zn_task *task, void *cookie, int n_items)
+{
+    if (w)
+        zn_session_loop(w->session, w->choice, task, cookie, n_items);
+    for (int i = 0; !w && i < n_items; i++)
+        task(cookie, i, 0);
+}
+
 typedef struct warp {
     zn_patch to;
     const zn_patch *patch;
@@ -160,7 +168,7 @@ zn_patch zn_patch_warp(const zn_patch *patch, const zn_square *from, const zn_sq
     warp w = { { rect, new_pixels(rect) }, patch, from, to };
 
     if (w.to.pixels)
-        zn_session_loop(workers->session, workers->choice, warp_rows, &w, zn_ceil_div(rect.h, BLOCK));
+        zn_workers_loop(workers, warp_rows, &w, zn_ceil_div(rect.h, BLOCK));
     return w.to;
 }
 
@@ -193,5 +201,5 @@ void zn_square_shrink(float *low, int side, const zn_square *square, const zn_pa
 {
     shrink data = { low, side, square, patch };
 
-    zn_session_loop(workers->session, workers->choice, shrink_rows, &data, zn_ceil_div(side, LOW_BLOCK));
+    zn_workers_loop(workers, shrink_rows, &data, zn_ceil_div(side, LOW_BLOCK));
 }

@@ -264,7 +264,7 @@ static void find_valleys(work *w)
 {
     const int near = (int)(pixels(valley[0]) + 0.5f), far = (int)(pixels(valley[1]) + 0.5f);
 
-    zn_mean_twice(w->room, w->sum, w->light, N, 1, 1);
+    zn_mean_twice(w->room, w->sum, w->light, N, 1, 1, NULL);
     for (int i = 0; i < N * N; i++) {
         const int y = i / N;
         const float *l = w->room + i % N, off_mark = (float)y + 0.5f - mark_at(w, 2, i % N);

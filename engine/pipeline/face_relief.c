@@ -18,7 +18,8 @@ enum {
     USUAL = 128, /* side of a face; radii are for it */
     NEAR = 3,    /* radius of a neighbourhood, of a mean, taken twice */
     COARSE = 3,  /* what is coarser than a mean with this radius, taken twice, is shading */
-    MOST_PIXELS = 4
+    MOST_PIXELS = 4,
+    ROWS = 16 /* that a thread takes at once */
 };
 
 /* Contrast that does not count where it becomes less, and where it becomes more; its factors, at most. */
@@ -63,7 +64,7 @@ void zn_relief_gain(float *gain, float *room, const float *was, const float *lac
         squares[i * 2] = a * a;
         squares[i * 2 + 1] = b * b;
     }
-    zn_mean_twice(squares, scratch, squares, side, 2, zn_imax(NEAR * side / USUAL, 1));
+    zn_mean_twice(squares, scratch, squares, side, 2, zn_imax(NEAR * side / USUAL, 1), NULL);
     for (int i = 0; i < side * side; i++) {
         const float x = ((float)(i % side) + 0.5f) / (float)side, y = ((float)(i / side) + 0.5f) / (float)side;
 
@@ -71,14 +72,26 @@ void zn_relief_gain(float *gain, float *room, const float *was, const float *lac
     }
 }
 
-/* dst [side][side][3]: the frame; of each place the mean of some pixels, as they are. */
-static void look(float *dst, int side, const zn_square *q, const zn_patch *patch)
+typedef struct view {
+    float *dst; /* [side][side][3]: the frame */
+    int side;
+    const zn_square *square;
+    const zn_patch *patch;
+} view;
+
+/* Of each place the mean of some pixels, as they are. */
+static void look(void *cookie, int item, int worker)
 {
+    const view *v = cookie;
+    const zn_square *q = v->square;
+    const zn_patch *patch = v->patch;
+    const int side = v->side, end = zn_imin((item + 1) * ROWS, side) * side;
     const double step = q->size / side;
     const int n = zn_imin(zn_imax((int)step, 1), MOST_PIXELS);
 
-    for (int i = 0; i < side * side; i++) {
-        float *to = dst + i * 3;
+    (void)worker;
+    for (int i = item * ROWS * side; i < end; i++) {
+        float *to = v->dst + i * 3;
 
         to[0] = to[1] = to[2] = 0;
         for (int k = 0; k < n * n; k++) {
@@ -95,7 +108,7 @@ static void look(float *dst, int side, const zn_square *q, const zn_patch *patch
     }
 }
 
-bool zn_relief_make(zn_relief *r, const zn_square *square, const zn_patch *patch)
+bool zn_relief_make(zn_relief *r, const zn_square *square, const zn_patch *patch, const zn_workers *workers)
 {
     const int side = sides[square->size >= large];
     const size_t n = (size_t)side * (size_t)side * 3;
@@ -106,8 +119,8 @@ bool zn_relief_make(zn_relief *r, const zn_square *square, const zn_patch *patch
         free(mean);
         return false;
     }
-    look(r->band, side, square, patch);
-    zn_mean_twice(mean, mean + n, r->band, side, 3, COARSE * side / USUAL);
+    zn_workers_loop(workers, look, &(view){ r->band, side, square, patch }, zn_ceil_div(side, ROWS));
+    zn_mean_twice(mean, mean + n, r->band, side, 3, COARSE * side / USUAL, workers);
     for (size_t i = 0; i < n; i++)
         r->band[i] -= mean[i];
     free(mean);

@@ -43,7 +43,7 @@ static int radius(const work *w, int usual)
 
 static void smooth(float *values, const work *w, size_t n, int usual)
 {
-    zn_mean_twice(values, w->room, values, w->side, n, radius(w, usual));
+    zn_mean_twice(values, w->room, values, w->side, n, radius(w, usual), NULL);
 }
 
 /* dst: seen, moved. */
@@ -111,7 +111,7 @@ static void calm(const work *w)
 /* dst: src less its mean around each place. */
 static void structure(float *dst, const float *src, const work *w)
 {
-    zn_mean_twice(dst, w->room, src, w->side, 3, radius(w, 3));
+    zn_mean_twice(dst, w->room, src, w->side, 3, radius(w, 3), NULL);
     for (int i = 0; i < w->n * 3; i++)
         dst[i] = src[i] - dst[i];
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* test_face_parts.c - what of the composite `face` runs no network: settings as text, the contrast of a face between two. */
+/* test_face_parts.c - what of the composite `face` runs no network: settings as text, the contrast of a face between two, means over squares. */
 #include "test.h"
 
 #include "pipeline/face.h"
@@ -145,11 +145,58 @@ static void test_contrast_ends(void)
     }
 }
 
+/* ---- means over squares --------------------------------------------------------------------------------------------- */
+
+/* As the words say: over a square of 2 radius + 1 places, of which those beyond an edge are the edge's. */
+static double mean_of(const double *src, int side, int n, int radius, int at)
+{
+    const int x = at / n % side, y = at / n / side, across = 2 * radius + 1;
+    double sum = 0;
+
+    for (int k = 0; k < across * across; k++) {
+        const int u = x - radius + k % across, v = y - radius + k / across;
+        const int column = u < 0 ? 0 : u < side ? u : side - 1, row = v < 0 ? 0 : v < side ? v : side - 1;
+
+        sum += src[(row * side + column) * n + at % n];
+    }
+    return sum / (across * across);
+}
+
+static void test_means(void)
+{
+    static const int each[][3] = { { 1, 1, 1 }, { 2, 3, 5 }, { 7, 5, 9 }, { 17, 3, 4 }, { 33, 2, 12 }, { 64, 1, 1 } };
+    static double once[64 * 64], src[64 * 64];
+    static float room[64 * 64], single[64 * 64], many[64 * 64];
+    const zn_choice choice = { .n_threads = 3 };
+    zn_session *session;
+    zn_error err;
+
+    CHECK(!zn_session_open(&session, &err), "%s", err.text);
+    for (int i = 0; i < 6; i++) {
+        const int side = each[i][0], n = each[i][1], radius = each[i][2], len = side * side * n;
+        double worst = 0;
+
+        zn_noise_fill(single, (size_t)len, 7, 0);
+        for (int k = 0; k < len; k++)
+            src[k] = (double)(many[k] = single[k]);
+        for (int k = 0; k < len; k++)
+            once[k] = mean_of(src, side, n, radius, k);
+        zn_mean_twice(single, room, single, side, (size_t)n, radius, NULL);
+        zn_mean_twice(many, room, many, side, (size_t)n, radius, &(zn_workers){ session, &choice });
+        for (int k = 0; k < len; k++)
+            worst = fmax(worst, fabs((double)single[k] - mean_of(once, side, n, radius, k)));
+        CHECK(worst < 1e-5, "side %d, radius %d: %g", side, radius, worst);
+        CHECK(!memcmp(single, many, (size_t)len * sizeof *many), "side %d: threads change it", side);
+    }
+    zn_session_close(&session);
+}
+
 int main(void)
 {
     RUN(test_settings_as_text);
     RUN(test_sliders_as_text);
     RUN(test_contrast_levels);
     RUN(test_contrast_ends);
+    RUN(test_means);
     return test_end();
 }

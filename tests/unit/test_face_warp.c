@@ -151,7 +151,7 @@ static void test_relief(void)
     }
     for (int i = 0; i < 256 * 256 * 3; i++)
         picture[i] = (float)(0.5 + stripes((i / 3 % 256 + 0.5) / 256, (i / 768 + 0.5) / 256, 0.1));
-    CHECK(zn_relief_make(&relief, &square, &patch), "out of memory");
+    CHECK(zn_relief_make(&relief, &square, &patch, NULL), "out of memory");
     for (int x = 96; relief.band && x < 160; x++) {
         float p[3] = { picture[(90 * 256 + x) * 3] };
 
