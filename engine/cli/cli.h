@@ -13,7 +13,7 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, MAX_LIST = 64 };
 
 /* Options that the commands share; a command refuses those that it does not use. */
 typedef struct options {
-    const char *word[MAX_LIST]; /* arguments that are not options */
+    const char **word; /* arguments that are not options, as many as there are */
     int n_words;
     const char *weights[MAX_LIST], *set[MAX_LIST], *in[MAX_LIST], *out[MAX_LIST];
     int n_weights, n_set, n_in, n_out;

@@ -199,8 +199,7 @@ static int parse(options *o, int argc, char **argv)
             return EXIT_DONE;
         }
         if (strncmp(a, "--", 2)) {
-            if (!push(o->word, &o->n_words, a))
-                return usage("too many arguments");
+            o->word[o->n_words++] = a;
             continue;
         }
         if (!strcmp(a, "--json") || !strcmp(a, "--layers") || !strcmp(a, "--progress") || !strcmp(a, "--whole")) {
@@ -280,10 +279,13 @@ static int command(int argc, char **argv)
         return cmd_train(argc - 2, argv + 2);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(argv[1], commands[i].name)) {
+            if (!(o.word = calloc((size_t)argc, sizeof *o.word)))
+                return fail("there is not enough memory");
             status = parse(&o, argc - 2, argv + 2);
-            if (!status && o.help && i >= WITH_SETTINGS)
-                return help_of(argv[1]);
-            return status ? status : commands[i].run(&o);
+            if (!status)
+                status = o.help && i >= WITH_SETTINGS ? help_of(argv[1]) : commands[i].run(&o);
+            free(o.word);
+            return status;
         }
     return usage("unknown command '%s'; see `zenith help`", argv[1]);
 }

@@ -467,6 +467,9 @@ done
 find_face() { "$zenith" find --weights "$golden/find-spot.safetensors" "$@"; }
 expect 0 '^x=7[0-9.]+ y=6[0-9.]+ size=64.00 angle=20.00 score=0.99' "find" find_face "$tmp/spot.npy"
 expect 0 'spot.npy: x=7' "find in several pictures" find_face "$tmp/spot.npy" "$tmp/spot.npy"
+mapfile -t many < <(yes "$tmp/spot.npy" | head -n 99)
+many_faces() { find_face "${many[@]}" | wc -l; }
+expect 0 '^99$' "find in many pictures" many_faces
 expect 1 'black.npy: no face was found' "no face" find_face "$tmp/black.npy"
 expect 1 'has 4 channels' "a face in four channels" find_face "$tmp/four.npy"
 expect 1 'no .npy file' "a face in a text" find_face "$tmp/text.safetensors"
