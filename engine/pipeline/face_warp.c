@@ -21,7 +21,9 @@ static const float stretched = 0.4f, squeezed = 2;
 /* Structure that does not count; the part of it that goes, and the size of what is added, from which on, and at which all of it is shape. */
 static const float flat = 0.05f, goes[2] = { 0.2f, 0.5f }, size[2] = { 0.1f, 0.25f };
 static const float most = 0.15f, tint = 0.03f; /* what is added, and its colour, are less */
-static const float bright = 0.4f;              /* what is darker, such as brows, is coloured less */
+/* What is darker around, of the usual lightness of the face, is shade: less light is added to it. */
+static const float shade = 0.6f;
+static const float bright = 0.4f; /* what is darker, such as brows, is coloured less */
 /* Parts of a change, of which all moves, and all is added. */
 static const float moves = 0.25f, adds = 0.05f;
 
@@ -145,17 +147,34 @@ static void find_shapes(const work *w, const zn_face_field *field, const zn_lips
     smooth(w->shape, w, 1, 1);
 }
 
+/* around [side][side]: the lightness around each place.  Its mean in the middle of the frame. */
+static float lightness(float *around, const work *w, const zn_face_field *field)
+{
+    const int from = w->side / 4, to = w->side - from;
+    float sum = 0;
+
+    for (int i = 0; i < w->n; i++)
+        around[i] = zn_lightness(field[i] + 3);
+    smooth(around, w, 1, 3);
+    for (int y = from; y < to; y++)
+        for (int x = from; x < to; x++)
+            sum += around[y * w->side + x] / (float)((to - from) * (to - from));
+    return fmaxf(sum, 0.01f);
+}
+
 /* What is lacking, but for shapes, soft, its colour more so, and never much. */
 static void soften(const work *w, const zn_face_field *field)
 {
-    float *grey = w->a, *added = w->drawn;
+    float *grey = w->a, *around = w->b, *added = w->drawn;
+    const float usual = lightness(around, w, field);
 
     for (int i = 0; i < w->n * 3; i++)
         added[i] *= 1 - w->shape[i / 3];
     smooth(added, w, 3, 1);
     for (int i = 0; i < w->n; i++) {
         float *p = added + i * 3;
-        const float light = zn_lightness(p), part = 1 / (1 + fabsf(light) / most);
+        const float light = zn_lightness(p), lit = fminf(fmaxf(around[i] / (shade * usual), 0.1f), 1);
+        const float part = 1 / (1 + fabsf(light) / (light > 0 ? most * lit * lit : most));
         const float colour = fmaxf(fabsf(p[0] - light), fmaxf(fabsf(p[1] - light), fabsf(p[2] - light)));
         const float colours = part * zn_rise(zn_lightness(field[i] + 3) / bright) / (1 + colour / tint);
 

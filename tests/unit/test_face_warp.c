@@ -111,6 +111,35 @@ static void test_shapes(void)
     free(field);
 }
 
+/* Light that is drawn on the right of a face is added, but hardly if that is in the shade. */
+static void test_shade(void)
+{
+    static const double lightness[] = { 0.06, 0.5 };
+    static float from[MOST * MOST * 3], to[MOST * MOST * 3];
+    float added[2] = { 0, 0 };
+
+    for (int k = 0; k < 2; k++) {
+        zn_face_field *field;
+
+        for (int i = 0; i < MOST * MOST * 3; i++) {
+            const double u = (i / 3 % MOST + 0.5) / MOST, v = (i / 3 / MOST + 0.5) / MOST;
+
+            from[i] = (float)(u < 0.58 ? 0.5 : lightness[k]);
+            to[i] = from[i] + (float)bump(u - 0.24, v, 0.09);
+        }
+        if (!(field = moved(to, from, MOST, NULL))) {
+            CHECK(false, "out of memory");
+            return;
+        }
+        for (int i = 0; i < MOST * MOST; i++)
+            if (i % MOST > 0.66 * MOST)
+                added[k] = fmaxf(added[k], field[i][1]);
+        free(field);
+    }
+    CHECK(added[0] > 0.001f && added[0] < 0.02f, "%g is added in the shade", (double)added[0]);
+    CHECK(added[1] > 0.04f, "%g is added in the light", (double)added[1]);
+}
+
 /* Stripes, 16 periods in the frame, around u, v = 0.5, 0.35. */
 static double stripes(double u, double v, double size)
 {
@@ -624,6 +653,7 @@ int main(void)
         return 1;
     RUN(test_flow);
     RUN(test_shapes);
+    RUN(test_shade);
     RUN(test_relief);
     RUN(test_picture);
     RUN(test_shut_mouth);
