@@ -44,11 +44,15 @@ static const float slides = 0.03f;                           /* teeth with the u
 /* The invented inside: lightness at the top and the bottom, of the skin's, and its colour; how much lighter a tongue is, and its width. */
 static const float inside[2] = { 0.05f, 0.2f }, inner[3] = { 1.63f, 0.77f, 0.69f }, tongue = 0.07f, tongue_wide = 0.8f;
 /* Teeth: how far below the line they end, their lightness, of the skin's, how much of its colour they have, how far from the middle
- * they are seen, of half the mouth; the ends of each, from the middle on, the width and the depth of what is between them, how much
- * shorter they are there, and half the width of their lower edge. */
+ * they are seen, of half the mouth; the ends of each, from the middle on, its lightness and how much shorter it is than the first, how much
+ * darker its sides are; the width and the depth of what is between them, how much shorter they are there, and half the width of their
+ * lower edge. */
 static const float teeth_end = 0.012f, teeth_light = 0.84f, teeth_colour = 0.6f, teeth_wide = 0.66f;
-static const float tooth[] = { 0, 0.046f, 0.08f, 0.113f, 0.14f }, tooth_width = 0.0024f, tooth_dark = 0.16f,
-                   tooth_round = 0.0022f, tooth_edge = 0.0016f;
+enum { TEETH = 4 };
+static const float tooth[TEETH + 1] = { 0, 0.046f, 0.08f, 0.113f, 0.14f },
+                                 tooth_light[TEETH] = { 1, 0.95f, 0.9f, 0.85f },
+                                 tooth_shorter[TEETH] = { 0, 0.0022f, 0.001f, 0.003f }, tooth_sides = 0.12f;
+static const float tooth_width = 0.0024f, tooth_dark = 0.16f, tooth_round = 0.0022f, tooth_edge = 0.0016f;
 
 /* Grain is measured in a square around the middle of what is seen of a mouth: half of its side; how many places count, the calmest ones; and
  * the most grain that is added. */
@@ -293,16 +297,22 @@ static float teeth_at(float rgb[3], const zn_lips *m, const lips *l, float x, fl
 {
     const float t = across(m, x) / teeth_wide, beside = fabsf(x - (m->x[0] + m->x[1]) / 2);
     const float grey = zn_lightness(m->skin), fades = fmaxf(1 - t * t, 0);
-    float between = 0, end, shade;
+    float between = 0, light = tooth_light[0], shorter = tooth_shorter[0], sides = 0, end, shade;
 
-    for (size_t i = 0; i < sizeof tooth / sizeof *tooth; i++) {
+    for (int i = 0; i <= TEETH; i++) {
         const float d = (beside - tooth[i]) / tooth_width;
 
         between = fmaxf(between, expf(-d * d / 2));
+        if (i > 0 && i < TEETH) {
+            light += zn_rise((d + 1) / 2) * (tooth_light[i] - tooth_light[i - 1]);
+            shorter += zn_rise((d + 1) / 2) * (tooth_shorter[i] - tooth_shorter[i - 1]);
+        }
+        if (i < TEETH && beside >= tooth[i] && beside < tooth[i + 1])
+            sides = fabsf(2 * (beside - tooth[i]) / (tooth[i + 1] - tooth[i]) - 1);
     }
-    end = arch(m, x) + teeth_end * sqrtf(fades) - tooth_round * between;
-    shade = teeth_light * (0.2f + 0.8f * fades) * (1 - tooth_dark * between) *
-        (0.3f + 0.7f * zn_rise((y - l->to[0]) / (1.6f * teeth_end)));
+    end = arch(m, x) + teeth_end * sqrtf(fades) - shorter - tooth_round * between;
+    shade = teeth_light * light * (1 - tooth_sides * sides * sides) * (0.2f + 0.8f * fades) *
+        (1 - tooth_dark * between) * (0.3f + 0.7f * zn_rise((y - l->to[0]) / (1.6f * teeth_end)));
     for (int c = 0; c < 3; c++)
         rgb[c] = shade * (grey + teeth_colour * (m->skin[c] - grey));
     return zn_rise((end - y + tooth_edge) / (2 * tooth_edge)) * zn_rise(2 * fades);
