@@ -230,12 +230,19 @@ static zn_status enlarge_edit(edit *e, const float *drawn, zn_face_work *k)
     return s;
 }
 
-/* A motion shows less of a change than a drawing does, but for what opens() does; and it does not follow lids that are drawn far down. */
+/* A motion shows less of a change than a drawing does, but for lips that part or close; and it does not follow lids that are drawn far
+ * down. */
 static double strength(const zn_face_change *c)
 {
-    const bool features = !strcmp(c->attribute, "smile") || !strcmp(c->attribute, "eyes-open");
+    static const struct {
+        const char *attribute;
+        double less, more;
+    } each[] = { { "smile", 1.3, 1.3 }, { "mouth-open", 1, 1 }, { "eyes-open", 1, 1.3 }, { "gender", 1.2, 1.2 } };
 
-    return !strcmp(c->attribute, "mouth-open") || (features && c->amount < 0) ? 1 : features ? 1.3 : 1.4;
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+        if (!strcmp(c->attribute, each[i].attribute))
+            return c->amount < 0 ? each[i].less : each[i].more;
+    return 1.4;
 }
 
 static zn_status read_attributes(edit *e, const zn_face_work *k)
