@@ -108,7 +108,7 @@ typedef struct edit {
     zn_face_large large;
     zn_marks marks; /* of a face that moves, and what is found near them */
     zn_eyes eyes;
-    zn_relief relief; /* not made if lids alone move */
+    zn_relief relief; /* not made for an estimate, and if lids alone move */
 } edit;
 
 /* A flow found with stiffness is shorter than the true one.  Lips that part or close for themselves need not be followed so far. */
@@ -334,11 +334,7 @@ static zn_status look_at(edit *e, zn_face_work *k)
 
     if (s)
         return s;
-    if (!zn_eyes_find(&e->eyes, &k->square, patch, &k->workers) ||
-        !((amount_alone(k, "eyes-open") != 0 && e->eyes.found) ||
-          zn_relief_make(&e->relief, &k->square, patch, &k->workers)))
-        return zn_face_no_memory(k);
-    return ZN_OK;
+    return zn_eyes_find(&e->eyes, &k->square, patch, &k->workers) ? ZN_OK : zn_face_no_memory(k);
 }
 
 /* A pass of an edit whose picture has been seen. */
@@ -348,6 +344,9 @@ static zn_status draw(zn_face_work *k)
     float *drawn = zn_face_floats(k->len);
     zn_status s = drawn ? ZN_OK : zn_face_no_memory(k);
 
+    if (!s && k->moves && !k->quick && !(e->eyes.found && amount_alone(k, "eyes-open") != 0) &&
+        !zn_relief_make(&e->relief, &k->square, &e->face.patch, &k->workers))
+        s = zn_face_no_memory(k);
     if (!k->quick && !k->path)
         zn_face_look_made(&e->face, k);
     k->total = k->quick ? 3
