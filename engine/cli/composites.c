@@ -19,7 +19,7 @@ options with_settings(const options *from, const zn_field *fields)
 {
     options o = *from;
 
-    o.n_words = 0; /* the list is shared, and becomes shorter */
+    o.n_words = 0; /* in the list that both share, which becomes shorter */
     for (int i = 0; i < from->n_words; i++)
         if (o.n_set < MAX_LIST &&
             (is_field(fields, from->word[i]) || !strncmp(from->word[i], "precision=", 10) ||

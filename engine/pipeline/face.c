@@ -337,7 +337,7 @@ static zn_status look_at(edit *e, zn_face_work *k)
     return zn_eyes_find(&e->eyes, &k->square, patch, &k->workers) ? ZN_OK : zn_face_no_memory(k);
 }
 
-/* A pass of an edit whose picture has been seen. */
+/* A pass of an edit: its picture is read, and what moves is found. */
 static zn_status draw(zn_face_work *k)
 {
     edit *e = k->pasted;
@@ -347,7 +347,7 @@ static zn_status draw(zn_face_work *k)
     if (!s && k->moves && !k->quick && !(e->eyes.found && amount_alone(k, "eyes-open") != 0) &&
         !zn_relief_make(&e->relief, &k->square, &e->face.patch, &k->workers))
         s = zn_face_no_memory(k);
-    if (!k->quick && !k->path)
+    if (!s && !k->quick && !k->path)
         zn_face_look_made(&e->face, k);
     k->total = k->quick ? 3
                         : zn_face_encode_cost(&e->face) + (k->path ? 0 : zn_face_make_cost(&e->face, k)) +

@@ -21,7 +21,7 @@ static const float stretched = 0.4f, squeezed = 2;
 /* Structure that does not count; the part of it that goes, and the size of what is added, from which on, and at which all of it is shape. */
 static const float flat = 0.05f, goes[2] = { 0.2f, 0.5f }, size[2] = { 0.1f, 0.25f };
 static const float most = 0.15f, tint = 0.03f; /* what is added, and its colour, are less */
-/* What is darker around, of the usual lightness of the face, is shade: less light is added to it. */
+/* Places whose surroundings are darker than this part of the face's usual lightness are in the shade: less light is added to them. */
 static const float shade = 0.6f;
 static const float bright = 0.4f; /* what is darker, such as brows, is coloured less */
 /* Parts of a change, of which all moves, and all is added. */
@@ -148,7 +148,7 @@ static void find_shapes(const work *w, const zn_face_field *field, const zn_lips
 }
 
 /* around [side][side]: the lightness around each place.  Its mean in the middle of the frame. */
-static float lightness(float *around, const work *w, const zn_face_field *field)
+static float usual_lightness(float *around, const work *w, const zn_face_field *field)
 {
     const int from = w->side / 4, to = w->side - from;
     float sum = 0;
@@ -166,7 +166,7 @@ static float lightness(float *around, const work *w, const zn_face_field *field)
 static void soften(const work *w, const zn_face_field *field)
 {
     float *grey = w->a, *around = w->b, *added = w->drawn;
-    const float usual = lightness(around, w, field);
+    const float usual = usual_lightness(around, w, field);
 
     for (int i = 0; i < w->n * 3; i++)
         added[i] *= 1 - w->shape[i / 3];

@@ -52,7 +52,8 @@ main (int argc, char **argv)
 {
   static const gchar *const settings[] = { "attribute=smile amount=1", "attribute=smile amount=0.9",
                                            "attribute=age amount=0.5" };
-  const gint                side       = argc > 1 ? atoi (argv[1]) : 1448;
+  const gboolean            is_number  = argc > 1 && ! argv[1][strspn (argv[1], "0123456789")];
+  const gint                side       = argc <= 1 ? 1448 : is_number ? atoi (argv[1]) : 0;
   const gint                threads    = argc > 2 ? atoi (argv[2]) : 0;
   GeglBuffer               *in;
 

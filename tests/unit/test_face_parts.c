@@ -147,7 +147,7 @@ static void test_contrast_ends(void)
 
 /* ---- means over squares --------------------------------------------------------------------------------------------- */
 
-/* As the words say: over a square of 2 radius + 1 places, of which those beyond an edge are the edge's. */
+/* The formula: the mean over a square of 2 radius + 1 places a side; the nearest place of the edge stands for one beyond it. */
 static double mean_of(const double *src, int side, int n, int radius, int at)
 {
     const int x = at / n % side, y = at / n / side, across = 2 * radius + 1;
