@@ -492,8 +492,7 @@ zn_status zn_face_run_one(zn_face_result *result, const zn_face_plan *p, const z
                        .err = err,
                        .out = out,
                        .in = in,
-                       .second = second,
-                       .began = zn_now_ms() };
+                       .second = second };
     zn_task_turn turn;
     zn_status s;
 
@@ -514,6 +513,7 @@ zn_status zn_face_run_one(zn_face_result *result, const zn_face_plan *p, const z
     k.path = how->task == ZN_FACE_MANIPULATE && k.steps == k.up_steps && k.steps <= PATH_STEPS;
     k.bar_span = 1;
     s = zn_face_begin(&k);
+    k.began = zn_now_ms();
     if (!s) {
         zn_face_tell_memory(&k,
                             zn_imin(ZN_FACE_BATCH,

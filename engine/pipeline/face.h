@@ -70,7 +70,7 @@ struct zn_face_work { /* a pass of a run */
     double bar, bar_span;               /* its part of the progress bar */
     double done, total;                 /* evaluations of the U-Net */
     double start, span;                 /* of what is now done, of the whole */
-    double began;                       /* in ms */
+    double began;                       /* when the networks were open, in ms */
     double shown_at;                    /* when an estimate was */
     const zn_face_picture *in, *second; /* of the task; NULL: it takes none */
     /* Puts what a drawn face, [side][side][3], changes into out, which is 0: of the result and, if they are watched, of
